@@ -1,5 +1,5 @@
-// The plan of a region for inputs of given sizes: its steps, and the place of every value in the
-// inputs, constants, outputs or arena.
+// The plan of a region for inputs of given sizes: its steps, and the memory of every value, which is
+// part of the inputs, constants, outputs or arena.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 namespace cpuaccel::plan {
 
 // An observer of a run: it is called when a step begins and when it ends.
-class StepWatch {
+class StepObserver {
  public:
-  virtual ~StepWatch() = default;
+  virtual ~StepObserver() = default;
   virtual void begin(size_t number, const Step& step) = 0;
   virtual void end(size_t number) = 0;
 };
@@ -46,9 +46,10 @@ class Plan {
   // Size of the arena that `run` needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
-  // `watch` is told of every step, unless it is null.
+  // `observer` is told of every step, unless it is null.
   void run(std::span<void* const> inputs, std::span<void* const> constants,
-           std::span<void* const> outputs, std::byte* arena, StepWatch* watch = nullptr) const;
+           std::span<void* const> outputs, std::byte* arena,
+           StepObserver* observer = nullptr) const;
 
   size_t step_count() const { return steps_.size(); }
   const Step& step(size_t number) const { return *steps_[number].step; }

@@ -8,7 +8,7 @@
 
 namespace cpuaccel::plan {
 
-// The function that computes `post_op`; nullopt if cpuaccel has no kernel for it.
+// The elementwise function of `post_op`; nullopt if cpuaccel has no kernel for it.
 std::optional<kernels::FloatFunction> eltwise_of(const PostOp& post_op);
 
 // Whether oneDNN computes `function` in a layer so slowly that cpuaccel's kernel, which reads and

@@ -32,7 +32,7 @@ double bytes(const Building& building, Id id) {
 
 // Whether `input` is the first input of an operation that only writes its second input to a slice
 // of it, in place.
-bool is_left(const Building& building, const Operation& operation, Id input) {
+bool is_only_overwritten(const Building& building, const Operation& operation, Id input) {
   return input == operation.inputs.front() && building.is_in_place(operation.outputs[0], input);
 }
 
@@ -98,7 +98,8 @@ StepFacts facts_of(const Building& building, const Partition& partition, const S
   for (const auto& operation : partition.operations) {
     facts.kinds += (facts.kinds.empty() ? "" : "+") + operation.name;
     for (const Id id : operation.inputs) {
-      if (!inside.contains(id) && read.insert(id).second && !is_left(building, operation, id)) {
+      if (!inside.contains(id) && read.insert(id).second &&
+          !is_only_overwritten(building, operation, id)) {
         facts.bytes_read += bytes(building, id);
       }
     }
@@ -106,7 +107,7 @@ StepFacts facts_of(const Building& building, const Partition& partition, const S
   const auto& first = partition.operations.front();
   const Id src = first.inputs.front(), dst = partition.operations.back().outputs.front();
   facts.type = building.type(src);
-  if (is_left(building, first, src)) {
+  if (is_only_overwritten(building, first, src)) {
     facts.bytes_written = bytes(building, first.inputs[1]);
   } else {
     for (const Id id : step.outputs) {

@@ -125,7 +125,7 @@ std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
   return best;
 }
 
-// The variant to run a layer: oneDNN's choice if tuning can gain nothing. Other implementations of
+// The variant of a layer: oneDNN's choice if tuning can gain nothing. Other implementations of
 // matrix products are not faster.
 LayerVariant variant_of(const Building& building, const Layer& layer, const Form& whole,
                         const std::vector<Form>& slices, DataType weights_type) {

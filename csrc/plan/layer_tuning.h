@@ -1,4 +1,4 @@
-// Tuning of float layers: times all variants to run a layer and picks the fastest.
+// Tuning of float layers: times the variants of a layer and picks the fastest.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,9 @@
-// Registry of cpuaccel's own op kinds, which oneDNN Graph does not have: maps a name to the
-// function that adds the steps.
+// Registry of the op kinds that oneDNN Graph does not have: maps a name to the function that adds
+// the steps.
+//
+// To add a kind, write a file with such a function. In a folder above csrc/plan it registers itself
+// with a RegisterStep; in csrc/plan it gets a row in the registry's table. The kinds of csrc/plan
+// are in that table because the linker drops objects of a static library that nobody calls.
 #pragma once
 
 #include <string_view>
@@ -20,9 +24,9 @@ struct RegisterStep {
 // The maker of the steps of registered kinds (step_makers.h).
 WhyNot make_registered(StepRequest& request);
 
-// Null if there is no such kind.
+// Null if no kind has this name.
 AddSteps find_registered(std::string_view name);
-// The names of all of them, sorted.
+// The names of all registered kinds, sorted.
 std::vector<std::string_view> own_kind_names();
 
 }  // namespace cpuaccel::plan

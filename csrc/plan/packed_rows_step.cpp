@@ -108,7 +108,7 @@ WhyNot make_packed_rows(StepRequest& request) {
   const auto text =
       problem_of(rows, bf16, rows.addend && building.may_overwrite(layer.dst, *rows.addend));
   if (dnnl_layer::rank_of(text, [&] { return tried(building, layer, rows, text, bf16); }) == 0) {
-    return "oneDNN was as fast";
+    return "tuning chose oneDNN";
   }
   const auto type = bf16 ? DataType::bf16 : DataType::f32;
   auto weights = building.packed().cached<PackedMatrix>(layer.dst, type, [&] {

@@ -1,5 +1,5 @@
 // The builder of a plan: makes the steps of a region, one partition after the other, and then gives
-// every value its place in memory.
+// every value its memory.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class Plan::Builder : public Building {
   void pretend_next() { pretend(current_++); }
   void pretend(size_t partition);
 
-  // Moves the steps to `result`, with the places of everything that they read and write.
+  // Moves the steps to `result`, with the memory of everything that they read and write.
   void finish(Plan& result);
 
   DataType type(Id id) const override;

@@ -9,7 +9,7 @@
 namespace cpuaccel::plan {
 
 void Plan::run(std::span<void* const> inputs, std::span<void* const> constants,
-               std::span<void* const> outputs, std::byte* arena, StepWatch* watch) const {
+               std::span<void* const> outputs, std::byte* arena, StepObserver* observer) const {
   auto pointer = [&](const Slot& slot) -> void* {
     switch (slot.place) {
       case Place::input:
@@ -29,12 +29,12 @@ void Plan::run(std::span<void* const> inputs, std::span<void* const> constants,
     out.clear();
     std::transform(placed.inputs.begin(), placed.inputs.end(), std::back_inserter(in), pointer);
     std::transform(placed.outputs.begin(), placed.outputs.end(), std::back_inserter(out), pointer);
-    if (watch != nullptr) {
-      watch->begin(number, *placed.step);
+    if (observer != nullptr) {
+      observer->begin(number, *placed.step);
     }
     placed.step->run(in, out);
-    if (watch != nullptr) {
-      watch->end(number);
+    if (observer != nullptr) {
+      observer->end(number);
     }
   };
   for (size_t number = 0; number < steps_.size();) {

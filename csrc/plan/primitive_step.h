@@ -1,4 +1,4 @@
-// A plan step that runs one oneDNN primitive, and perhaps a cpuaccel function on its output.
+// A plan step that runs one oneDNN primitive, and perhaps a cpuaccel post-op on its output.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace cpuaccel::plan {
 class PrimitiveStep : public Step {
  public:
   // `in` and `out` describe what `run` gets, in order; arguments in `bound` have their memory
-  // already. Step::inputs may have one more than `in`: the input that is overwritten.
+  // from the start. Step::inputs may have one more than `in`: the input that is overwritten.
   struct Argument {
     int argument;
     dnnl::memory::desc desc;
@@ -27,7 +27,7 @@ class PrimitiveStep : public Step {
   PrimitiveStep(const PrimitiveStep&) = delete;
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
 
-  // A function that is applied in place to the first of `out`, which has no gaps.
+  // A post-op that is applied in place to the first of `out`, which has no gaps.
   std::optional<kernels::FloatFunction> eltwise;
 
   void prepare() override;

@@ -10,11 +10,11 @@
 //   partition                      the ops that follow run as one oneDNN Graph partition
 //   op KIND in ID... out ID... [ATTRIBUTE=TYPE:VALUE,VALUE...]
 //
-// KIND and ATTRIBUTE are names of the oneDNN Graph specification. Or KIND is one of cpuaccel's own
-// (own.h), which is alone in its partition and has attributes of its own. TYPE of a value: f32,
-// bf16, f16, u8, s8 or s32, or "other" for a constant that only preparations read; of an attribute:
-// f, fs, i, is, b or s (one or several floats or integers, a boolean, a string). A partition comes
-// after those that compute its inputs.
+// KIND and ATTRIBUTE are names of the oneDNN Graph specification. Or KIND is a registered one
+// (step_registry.h), which is alone in its partition and has other attributes. TYPE of a value:
+// f32, bf16, f16, u8, s8 or s32, or "other" for a constant that only preparations read; of an
+// attribute: f, fs, i, is, b or s (one or several floats or integers, a boolean, a string). A
+// partition comes after those that compute its inputs.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ T attribute(const Attributes& attributes, std::string_view name, T otherwise) {
 }
 
 struct Operation {
-  std::optional<dnnl::graph::op::kind> kind;  // nullopt: one of cpuaccel's own
+  std::optional<dnnl::graph::op::kind> kind;  // nullopt: a registered one
   std::string name;                           // of the kind
   std::vector<Id> inputs, outputs;
   Attributes attributes;

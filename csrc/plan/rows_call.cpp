@@ -9,20 +9,20 @@ namespace {
 
 using kernels::GemmType;
 
-// A dense tensor in `order` as a matrix: the columns are the channels of pixels in channels_last,
+// A dense tensor in `format` as a matrix: the columns are the channels of pixels in channels_last,
 // else the last dimension; all other dimensions are rows. nullopt for other layouts and dtypes.
 struct Rows {
   GemmType type;
   int64_t rows, columns;
 };
 std::optional<Rows> dense_rows(const Building& building, Id id,
-                               MemoryFormat order = MemoryFormat::contiguous) {
+                               MemoryFormat format = MemoryFormat::contiguous) {
   const auto& desc = building.desc(id);
   const auto type = gemm_type(building.type(id));
-  if (!type || desc.sizes.empty() || !same_layout(desc, dense(desc.sizes, order))) {
+  if (!type || desc.sizes.empty() || !same_layout(desc, dense(desc.sizes, format))) {
     return std::nullopt;
   }
-  const bool pixels = order == MemoryFormat::channels_last && desc.sizes.size() > 2;
+  const bool pixels = format == MemoryFormat::channels_last && desc.sizes.size() > 2;
   const int64_t columns = pixels ? desc.sizes[1] : desc.sizes.back();
   if (columns == 0) {
     return std::nullopt;
@@ -33,14 +33,14 @@ std::optional<Rows> dense_rows(const Building& building, Id id,
 // Adds the post-ops to `rows`: an addition, a function, or a function of a sum. Returns false if
 // there is anything else.
 bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& post_ops,
-           MemoryFormat order) {
+           MemoryFormat format) {
   auto next = post_ops.begin();
   if (next != post_ops.end() && next->operand) {
     if (next->algorithm != dnnl::algorithm::binary_add ||
         building.desc(*next->operand).sizes != rows.dst.sizes) {
       return false;
     }
-    const auto addend = dense_rows(building, *next->operand, order);
+    const auto addend = dense_rows(building, *next->operand, format);
     if (!addend) {
       return false;
     }
@@ -114,8 +114,8 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
     return std::nullopt;
   }
   const bool pixels = layer.kind == Layer::Kind::convolution;
-  const MemoryFormat order = pixels ? MemoryFormat::channels_last : MemoryFormat::contiguous;
-  const auto src = dense_rows(building, layer.src, order);
+  const MemoryFormat format = pixels ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  const auto src = dense_rows(building, layer.src, format);
   const auto& weights = building.desc(layer.weights);
   const auto weights_type = gemm_type(building.type(layer.weights));
   const auto dst_type = gemm_type(building.type(layer.dst));
@@ -134,7 +134,7 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
   call.dst = {nullptr, *dst_type, call.N, 0};
   Sizes sizes = rows.src.sizes;
   (pixels ? sizes[1] : sizes.back()) = call.N;
-  rows.dst = dense(sizes, order);
+  rows.dst = dense(sizes, format);
   if (layer.bias) {
     const auto bias = dense_rows(building, *layer.bias);
     if (!bias || bias->rows != 1 || bias->columns != call.N) {
@@ -143,7 +143,7 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
     rows.bias = *layer.bias;
     call.bias = {nullptr, bias->type, kernels::GemmBiasAxis::n};
   }
-  return takes(rows, building, layer.post_ops, order) ? std::optional(rows) : std::nullopt;
+  return takes(rows, building, layer.post_ops, format) ? std::optional(rows) : std::nullopt;
 }
 
 }  // namespace cpuaccel::plan

@@ -32,14 +32,14 @@ int64_t count_of(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-TensorDesc dense(Sizes sizes, MemoryFormat order) {
+TensorDesc dense(Sizes sizes, MemoryFormat format) {
   Sizes strides(sizes.size());
   int64_t step = 1;
   auto place = [&](size_t dim) {
     strides[dim] = step;
     step *= std::max<int64_t>(sizes[dim], 1);
   };
-  const bool last = order == MemoryFormat::channels_last && sizes.size() > 2;
+  const bool last = format == MemoryFormat::channels_last && sizes.size() > 2;
   if (last) {
     place(1);
   }
@@ -64,22 +64,22 @@ bool same_layout(const TensorDesc& a, const TensorDesc& b) {
 }
 
 std::optional<MemoryFormat> memory_format_of(const TensorDesc& desc) {
-  for (const auto order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
-    if (same_layout(dense(desc.sizes, order), desc)) {
-      return order;
+  for (const auto format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    if (same_layout(dense(desc.sizes, format), desc)) {
+      return format;
     }
   }
   return std::nullopt;
 }
 
 TensorDesc with_canonical_strides(const TensorDesc& desc) {
-  for (const auto order : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
-    if (auto usual = dense(desc.sizes, order); usual == desc) {
+  for (const auto format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+    if (auto usual = dense(desc.sizes, format); usual == desc) {
       return desc;
     }
   }
-  if (const auto order = memory_format_of(desc)) {
-    return dense(desc.sizes, *order);
+  if (const auto format = memory_format_of(desc)) {
+    return dense(desc.sizes, *format);
   }
   auto result = desc;
   for (size_t dim = 0; dim < desc.sizes.size(); ++dim) {

@@ -16,14 +16,14 @@ struct TensorDesc {
 };
 
 // A layout without gaps. channels_last of fewer than three dimensions is contiguous.
-TensorDesc dense(Sizes sizes, MemoryFormat order);
+TensorDesc dense(Sizes sizes, MemoryFormat format);
 
 // Whether elements have the same offsets in both layouts: strides of dimensions of size 1 do not
 // matter.
 bool same_layout(const TensorDesc& a, const TensorDesc& b);
 
-// The order in which elements lie without gaps, contiguous if both orders are the same; nullopt if
-// neither is.
+// The memory format of a tensor without gaps, contiguous if both formats are the same; nullopt if
+// it neither is.
 std::optional<MemoryFormat> memory_format_of(const TensorDesc& desc);
 
 // The same layout, but dimensions of size 1 have the strides that they have in a tensor without

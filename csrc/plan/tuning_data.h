@@ -24,7 +24,7 @@ class TuningData {
  public:
   explicit TuningData(const dnnl::primitive_desc_base& desc);
 
-  // A variant, ready to run, with its own weights and perhaps a cpuaccel function on its output.
+  // A variant, ready to run, with its own weights and perhaps a cpuaccel post-op on its output.
   std::unique_ptr<Step> step(const std::vector<LayerDesc>& layer,
                              std::optional<kernels::FloatFunction> eltwise);
 

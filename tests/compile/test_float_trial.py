@@ -161,7 +161,8 @@ def test_implementations_are_different_ones() -> None:
     assert timed
     for message in timed:
         names = re.findall(
-            r"(?:: |, )(\S+(?: and cpuaccel post-op)?(?: in slices)?) (?:[\d.]+ us|differs)", message
+            r"(?:: |, )(\S+(?: and cpuaccel post-op)?(?: in slices)?) (?:[\d.]+ us|differs)",
+            message,
         )
         assert len(names) == len(set(names)) > 1, message
 

@@ -42,3 +42,16 @@ def test_what_onednn_does_not_take_is_said() -> None:
     text = f"{_START}partition\nop ReLU in 0 out 1\nop Exp in 0 out 2"
     (reason,) = _native.load().why_not_compiled(text)
     assert reason
+
+
+def test_the_log_says_why_step_makers_declined() -> None:
+    native, messages = _native.load(), list[str]()
+    native.set_log_sink(messages.append)
+    try:
+        native.why_not_compiled(f"{_START}partition\nop ReLU in 0 out 1")
+    finally:
+        native.set_log_sink(None)
+    (message,) = messages
+    assert message.startswith("plan step of ReLU: partition; not layer norm: ")
+    makers = ("registered kind", "concat chain", "batch norm", "sum", "gate", "few rows", "layer")
+    assert all(f"; not {maker}: " in message for maker in makers), message

@@ -123,9 +123,9 @@ Tensors run(const CachedPlan& ready, const Tensors& inputs, const Tensors& const
   }
   const at::Tensor arena =
       at::detail::empty_cpu({static_cast<int64_t>(compiled.arena_bytes())}, at::kByte);
-  const auto run = [&](plan::StepWatch* watch) {
+  const auto run = [&](plan::StepObserver* observer) {
     compiled.run(pointers(inputs, written), ready.constant_data(constants), pointers(results),
-                 static_cast<std::byte*>(arena.mutable_data_ptr()), watch);
+                 static_cast<std::byte*>(arena.mutable_data_ptr()), observer);
   };
   if (steps_are_timed()) {
     TimedRun timed(ready.times(), compiled.step_count());
@@ -204,13 +204,13 @@ void autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   constexpr size_t kTexts = 2;  // the last arguments; the others are lists of tensors
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
   const auto lists = arguments.slice(0, arguments.size() - kTexts);
-  const bool is_left =
+  const bool runs_on_torch =
       in_a_transform() || std::ranges::any_of(lists, [](const c10::IValue& list) {
         return std::ranges::any_of(list.toListRef(), [](const c10::IValue& tensor) {
           return has_tangent(tensor.toTensor());
         });
       });
-  if (!is_left) {
+  if (!runs_on_torch) {
     const at::AutoDispatchBelowAutograd below;
     op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     return;

@@ -6,7 +6,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr size_t kKeptRuns = 1000;
+constexpr size_t kMostRuns = 1000;
 
 std::atomic<bool> g_timed{false};
 
@@ -18,7 +18,7 @@ bool steps_are_timed() { return g_timed.load(std::memory_order_relaxed); }
 
 void StepTimes::add(Run run) {
   const std::scoped_lock lock(mutex_);
-  if (runs_.size() == kKeptRuns) {
+  if (runs_.size() == kMostRuns) {
     runs_.pop_front();
   }
   runs_.push_back(std::move(run));

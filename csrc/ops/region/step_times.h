@@ -37,7 +37,7 @@ class StepTimes {
 };
 
 // Times one run, from construction to destruction.
-class TimedRun : public plan::StepWatch {
+class TimedRun : public plan::StepObserver {
  public:
   TimedRun(StepTimes& times, size_t steps) : times_(times), run_(steps + 1, 0) {}
   ~TimedRun() override {
@@ -62,7 +62,7 @@ class TimedRun : public plan::StepWatch {
 };
 
 // Names each step for torch.profiler: "cpuaccel::step.Convolution+ReLU".
-class RecordedRun : public plan::StepWatch {
+class RecordedRun : public plan::StepObserver {
  public:
   void begin(size_t number, const plan::Step& step) override;
   void end(size_t number) override;

@@ -14,19 +14,12 @@
 
 #include "kernels/qattention/qattention.h"
 #include "plan/attention_layout.h"
-#include "plan/kernel_step.h"
-#include "plan/own.h"
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
 
 using kernels::HeadMatrix;
-using plan::Building;
-using plan::Id;
-using plan::Operation;
-using plan::Region;
-using plan::Sizes;
 
 enum : size_t { kQuery, kKeys, kValues, kMask };
 
@@ -59,7 +52,7 @@ bool sizes_match(const Sizes& query, const Sizes& keys, const Sizes& values) {
 
 // The call without data pointers.
 kernels::QattentionCall call_of(const Building& building, const Operation& operation,
-                                const plan::TensorDesc& dst) {
+                                const TensorDesc& dst) {
   const auto& in = operation.inputs;
   const auto desc = [&](size_t i) { return building.desc(in[i]); };
   const size_t rank = dst.sizes.size();
@@ -85,7 +78,7 @@ kernels::QattentionCall call_of(const Building& building, const Operation& opera
   call.key_quantizer = byte_quantizer(operation, "key");
   call.value_quantizer = byte_quantizer(operation, "value");
   call.weight_quantizer = byte_quantizer(operation, "weight");
-  call.scale = plan::attribute(operation.attributes, "scale", 1.0f);
+  call.scale = attribute(operation.attributes, "scale", 1.0f);
   if (building.type(operation.outputs[0]) == plan::DataType::f32) {
     call.dst_f32 = matrix<float>(dst.strides);
   } else {
@@ -95,7 +88,7 @@ kernels::QattentionCall call_of(const Building& building, const Operation& opera
   return call;
 }
 
-void add_attention(Building& building, const Region& /*region*/, const Operation& operation) {
+void add_attention(Building& building, const Region&, const Operation& operation) {
   const auto& in = operation.inputs;
   const auto sizes = [&](size_t i) { return building.desc(in.at(i)).sizes; };
   if (!sizes_match(sizes(kQuery), sizes(kKeys), sizes(kValues))) {
@@ -104,24 +97,23 @@ void add_attention(Building& building, const Region& /*region*/, const Operation
   const auto dst = plan::laid_out_as(building.desc(in[kQuery]), sizes(kQuery));
   const auto call = call_of(building, operation, dst);
   const bool to_f32 = building.type(operation.outputs[0]) == plan::DataType::f32;
-  add_kernel_step(building, in, operation.outputs[0], dst,
-                  [call, to_f32](std::span<void* const> from, std::span<void* const> out) {
-                    auto now = call;
-                    now.query.data = u8(from[kQuery]);
-                    now.key.data = u8(from[kKeys]);
-                    now.value.data = u8(from[kValues]);
-                    now.mask.data =
-                        from.size() > kMask ? static_cast<const float*>(from[kMask]) : nullptr;
-                    if (to_f32) {
-                      now.dst_f32.data = static_cast<float*>(out[0]);
-                    } else {
-                      now.dst_u8.data = u8(out[0]);
-                    }
-                    kernels::qattention(now);
-                  });
+  add_kernel_step(
+      building, in, operation.outputs[0], dst, [call, to_f32](Pointers from, Pointers out) {
+        auto now = call;
+        now.query.data = u8(from[kQuery]);
+        now.key.data = u8(from[kKeys]);
+        now.value.data = u8(from[kValues]);
+        now.mask.data = from.size() > kMask ? static_cast<const float*>(from[kMask]) : nullptr;
+        if (to_f32) {
+          now.dst_f32.data = static_cast<float*>(out[0]);
+        } else {
+          now.dst_u8.data = u8(out[0]);
+        }
+        kernels::qattention(now);
+      });
 }
 
-const plan::RegisterStep kAttention("q_attention", add_attention);
+const RegisterStep kAttention("q_attention", add_attention);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -6,18 +6,10 @@
 #include <stdexcept>
 
 #include "kernels/channel_affine/channel_affine.h"
-#include "plan/kernel_step.h"
-#include "plan/own.h"
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
-
-using plan::Building;
-using plan::Id;
-using plan::MemoryFormat;
-using plan::Operation;
-using plan::Region;
 
 void check_fits(const Building& building, const Operation& operation, int64_t channels) {
   const auto* factor = static_cast<const float*>(building.constant(operation.inputs[1]));
@@ -31,7 +23,7 @@ void check_fits(const Building& building, const Operation& operation, int64_t ch
 
 void add_batch_norm(Building& building, const Region&, const Operation& operation) {
   const auto src = value_quantizer(operation, "src"), dst = value_quantizer(operation, "dst");
-  const bool relu = plan::attribute(operation.attributes, "relu", false);
+  const bool relu = attribute(operation.attributes, "relu", false);
   const Id from = in_format(building, operation.inputs[0], MemoryFormat::channels_last);
   const auto desc = building.desc(from);
   if (desc.sizes.size() < 2) {
@@ -40,8 +32,7 @@ void add_batch_norm(Building& building, const Region&, const Operation& operatio
   const int64_t C = desc.sizes[1], P = count_of(desc.sizes) / C;
   check_fits(building, operation, C);
   add_kernel_step(building, std::vector{from, operation.inputs[1], operation.inputs[2]},
-                  operation.outputs[0], desc,
-                  [=](std::span<void* const> in, std::span<void* const> out) {
+                  operation.outputs[0], desc, [=](Pointers in, Pointers out) {
                     const kernels::ChannelAffine affine{.C = C,
                                                         .factor = static_cast<const float*>(in[1]),
                                                         .offset = static_cast<const float*>(in[2]),
@@ -52,7 +43,7 @@ void add_batch_norm(Building& building, const Region&, const Operation& operatio
                   });
 }
 
-const plan::RegisterStep kBatchNorm("q_batch_norm", add_batch_norm);
+const RegisterStep kBatchNorm("q_batch_norm", add_batch_norm);
 
 }  // namespace
 }  // namespace cpuaccel::quant

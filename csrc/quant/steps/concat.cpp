@@ -10,26 +10,16 @@
 
 #include "kernels/concat/concat.h"
 #include "kernels/table/table.h"
-#include "plan/kernel_step.h"
-#include "plan/own.h"
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
 
-using plan::attribute;
-using plan::Building;
-using plan::Id;
-using plan::MemoryFormat;
-using plan::Operation;
-using plan::Region;
-using List = std::vector<int64_t>;
-
 // Dimensions from the slowest to the fastest.
-std::vector<size_t> memory_order(size_t rank, MemoryFormat order) {
+std::vector<size_t> memory_order(size_t rank, MemoryFormat format) {
   std::vector<size_t> dims(rank);
   std::iota(dims.begin(), dims.end(), size_t{0});
-  if (order == MemoryFormat::channels_last && rank > 2) {
+  if (format == MemoryFormat::channels_last && rank > 2) {
     std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
   }
   return dims;
@@ -41,9 +31,9 @@ struct Lines {
 };
 
 // The parts as matrices whose rows are concatenated.
-Lines lines_of(const std::vector<plan::Sizes>& parts, size_t axis, MemoryFormat order) {
+Lines lines_of(const std::vector<Sizes>& parts, size_t axis, MemoryFormat format) {
   Lines result;
-  const auto dims = memory_order(parts[0].size(), order);
+  const auto dims = memory_order(parts[0].size(), format);
   const auto place = std::find(dims.begin(), dims.end(), axis);
   for (auto dim = dims.begin(); dim != place; ++dim) {
     result.rows *= parts[0][*dim];
@@ -63,11 +53,11 @@ void add_concat(Building& building, const Region&, const Operation& operation) {
   const auto axis = static_cast<size_t>(attribute(attributes, "axis", int64_t{0}));
   const auto entries = attribute(attributes, "tables", List());
   const auto table_of = attribute(attributes, "table_of", List());
-  const auto order = format_to_have(building.desc(operation.inputs[0]));
+  const auto format = format_to_have(building.desc(operation.inputs[0]));
   std::vector<Id> inputs;
-  std::vector<plan::Sizes> parts;
+  std::vector<Sizes> parts;
   for (const Id id : operation.inputs) {
-    inputs.push_back(in_format(building, id, order));
+    inputs.push_back(in_format(building, id, format));
     parts.push_back(building.desc(id).sizes);
   }
   auto sizes = parts[0];
@@ -75,11 +65,10 @@ void add_concat(Building& building, const Region&, const Operation& operation) {
   for (const auto& part : parts) {
     sizes[axis] += part[axis];
   }
-  const auto lines = lines_of(parts, axis, order);
+  const auto lines = lines_of(parts, axis, format);
   std::vector<uint8_t> tables(entries.begin(), entries.end());
-  add_kernel_step(building, inputs, operation.outputs[0], plan::dense(sizes, order),
-                  [lines, table_of, tables = std::move(tables)](std::span<void* const> in,
-                                                                std::span<void* const> out) {
+  add_kernel_step(building, inputs, operation.outputs[0], plan::dense(sizes, format),
+                  [lines, table_of, tables = std::move(tables)](Pointers in, Pointers out) {
                     std::vector<kernels::ConcatPart> sources;
                     for (size_t i = 0; i < in.size(); ++i) {
                       const auto* table =
@@ -91,7 +80,7 @@ void add_concat(Building& building, const Region&, const Operation& operation) {
                   });
 }
 
-const plan::RegisterStep kConcat("q_concat", add_concat);
+const RegisterStep kConcat("q_concat", add_concat);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -13,20 +13,10 @@
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/table/table.h"
-#include "plan/kernel_step.h"
-#include "plan/own.h"
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
-
-using plan::attribute;
-using plan::Building;
-using plan::Id;
-using plan::MemoryFormat;
-using plan::Operation;
-using plan::Region;
-using Pointers = std::span<void* const>;
 
 // Adds a step that computes each dst element from the src element at the same offset. `function`
 // gets src, dst and the number of elements.
@@ -41,7 +31,7 @@ void add_each(Building& building, const Operation& operation, Function function)
 }
 
 // Whether `b` has one element per image and channel of `a`.
-bool is_for_channels(const plan::Sizes& a, const plan::Sizes& b) {
+bool is_for_channels(const Sizes& a, const Sizes& b) {
   return a.size() > 2 && a.size() == b.size() && a[0] == b[0] && a[1] == b[1] &&
          count_of(b) == b[0] * b[1];
 }
@@ -96,7 +86,7 @@ void add_dequantize(Building& building, const Region&, const Operation& operatio
 }
 
 void add_table(Building& building, const Region&, const Operation& operation) {
-  const auto entries = attribute(operation.attributes, "table", std::vector<int64_t>());
+  const auto entries = attribute(operation.attributes, "table", List());
   const std::vector<uint8_t> table(entries.begin(), entries.end());
   if (table.size() != kernels::kTableEntries) {
     throw std::runtime_error("q_table: table: expected 256 entries, got " +
@@ -149,11 +139,11 @@ void add_binary(Building& building, const Region&, const Operation& operation) {
                   });
 }
 
-const plan::RegisterStep kQuantize("quantize", add_quantize);
-const plan::RegisterStep kDequantize("dequantize", add_dequantize);
-const plan::RegisterStep kTable("q_table", add_table);
-const plan::RegisterStep kAdd("q_add", add_binary);
-const plan::RegisterStep kMul("q_mul", add_binary);
+const RegisterStep kQuantize("quantize", add_quantize);
+const RegisterStep kDequantize("dequantize", add_dequantize);
+const RegisterStep kTable("q_table", add_table);
+const RegisterStep kAdd("q_add", add_binary);
+const RegisterStep kMul("q_mul", add_binary);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -24,27 +24,15 @@
 #include <utility>
 #include <vector>
 
-#include "plan/own.h"
 #include "quant/activations.h"
 #include "quant/epilogue.h"
 #include "quant/layer.h"
 #include "quant/onednn_kernel.h"
 #include "quant/steps/float_sum.h"
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
-
-using plan::attribute;
-using plan::Building;
-using plan::Id;
-using plan::MemoryFormat;
-using plan::Operation;
-using plan::Region;
-using plan::Sizes;
-using plan::TensorDesc;
-
-using List = std::vector<int64_t>;
 
 // The inputs of an op by name.
 struct Operands {
@@ -155,7 +143,7 @@ class LayerStep : public plan::Step {
   // the second input is then added.
   std::optional<FloatSum> float_sum;
 
-  void run(std::span<void* const> in, std::span<void* const> out) const override {
+  void run(Pointers in, Pointers out) const override {
     QuantCall now = call;
     now.dst = float_sum ? out[1] : out[0];
     if (dynamic) {
@@ -301,12 +289,12 @@ void set_quantizers(LayerStep& step, const Operation& operation) {
   }
 }
 
-void add_layer(Building& building, const Region& /*region*/, const Operation& operation) {
+void add_layer(Building& building, const Region&, const Operation& operation) {
   const auto operands = operands_of(operation);
   const bool is_conv = operation.name == "q_conv";
   const Id dst = operation.outputs[0];
-  const auto order = is_conv ? MemoryFormat::channels_last : MemoryFormat::contiguous;
-  const Id src = in_format(building, operands.src, order);
+  const auto format = is_conv ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  const Id src = in_format(building, operands.src, format);
   auto step = std::make_unique<LayerStep>();
   const auto make = [&] { return make_layer(building, operation); };
   // A dry run has no weights and caches nothing.
@@ -326,7 +314,7 @@ void add_layer(Building& building, const Region& /*region*/, const Operation& op
       throw std::runtime_error(operation.name +
                                ": the second operand has other sizes than the result");
     }
-    const Id other = in_format(building, *operands.other, order);
+    const Id other = in_format(building, *operands.other, format);
     step->inputs.push_back(other);
     if (step->sum &&
         !(sums_in_onednn(*step->layer) && step->layer->results_fit_int32(step->call))) {
@@ -347,9 +335,9 @@ void add_layer(Building& building, const Region& /*region*/, const Operation& op
   building.add(std::move(step));
 }
 
-const plan::RegisterStep kConv("q_conv", add_layer);
-const plan::RegisterStep kLinear("q_linear", add_layer);
-const plan::RegisterStep kLinearDynamic("q_linear_dynamic", add_layer);
+const RegisterStep kConv("q_conv", add_layer);
+const RegisterStep kLinear("q_linear", add_layer);
+const RegisterStep kLinearDynamic("q_linear_dynamic", add_layer);
 
 }  // namespace
 }  // namespace cpuaccel::quant

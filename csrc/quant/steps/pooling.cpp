@@ -12,23 +12,12 @@
 #include "kernels/avgpool/avgpool.h"
 #include "kernels/maxpool/maxpool.h"
 #include "ops/pool_windows.h"
-#include "plan/kernel_step.h"
-#include "plan/own.h"
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
 
-using plan::attribute;
-using plan::Building;
-using plan::Id;
-using plan::MemoryFormat;
-using plan::Operation;
-using plan::Region;
-using List = std::vector<int64_t>;
-using Pointers = std::span<void* const>;
-
-void check_images(const plan::Sizes& sizes) {
+void check_images(const Sizes& sizes) {
   if (sizes.size() != 4) {
     throw std::runtime_error("quantized pooling: the input does not have 4 dimensions");
   }
@@ -123,8 +112,8 @@ void add_avg_pool(Building& building, const Region&, const Operation& operation)
                   });
 }
 
-const plan::RegisterStep kMaxPool("q_max_pool", add_max_pool);
-const plan::RegisterStep kAvgPool("q_avg_pool", add_avg_pool);
+const RegisterStep kMaxPool("q_max_pool", add_max_pool);
+const RegisterStep kAvgPool("q_avg_pool", add_avg_pool);
 
 }  // namespace
 }  // namespace cpuaccel::quant

@@ -10,20 +10,12 @@
 
 #include "kernels/interleave/interleave.h"
 #include "kernels/table/table.h"
-#include "plan/kernel_step.h"
-#include "plan/own.h"
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
 
 using kernels::InterleaveSource;
-using plan::attribute;
-using plan::Building;
-using plan::Id;
-using plan::MemoryFormat;
-using plan::Operation;
-using plan::Region;
 
 struct Shuffle {
   int64_t groups, start, columns;  // of each group: `columns` channels from `start` on
@@ -31,7 +23,7 @@ struct Shuffle {
   int64_t apart;                   // distance of the groups of one X, in channels
 };
 
-std::vector<InterleaveSource> sources(const Shuffle& shuffle, std::span<void* const> in) {
+std::vector<InterleaveSource> sources(const Shuffle& shuffle, Pointers in) {
   std::vector<InterleaveSource> result;
   for (int64_t g = 0; g < shuffle.groups; ++g) {
     const bool one = in.size() == 1;
@@ -46,7 +38,7 @@ void add_shuffle(Building& building, const Region&, const Operation& operation) 
   const auto groups = attribute(attributes, "groups", int64_t{1});
   const auto min = attribute(attributes, "min", int64_t{0});
   const auto max = attribute(attributes, "max", int64_t{0});
-  const auto entries = attribute(attributes, "table", std::vector<int64_t>());
+  const auto entries = attribute(attributes, "table", List());
   std::vector<Id> inputs;
   for (const Id id : operation.inputs) {
     inputs.push_back(in_format(building, id, MemoryFormat::channels_last));
@@ -67,13 +59,13 @@ void add_shuffle(Building& building, const Region&, const Operation& operation) 
   add_kernel_step(
       building, inputs, operation.outputs[0],
       plan::dense({sizes[0], max - min, sizes[2], sizes[3]}, MemoryFormat::channels_last),
-      [=](std::span<void* const> in, std::span<void* const> out) {
+      [=](Pointers in, Pointers out) {
         kernels::shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
                             table.empty() ? nullptr : table.data());
       });
 }
 
-const plan::RegisterStep kShuffle("q_shuffle", add_shuffle);
+const RegisterStep kShuffle("q_shuffle", add_shuffle);
 
 }  // namespace
 }  // namespace cpuaccel::quant

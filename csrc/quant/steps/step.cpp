@@ -1,18 +1,13 @@
-#include "quant/steps/values.h"
+#include "quant/steps/step.h"
 
 #include <functional>
 #include <numeric>
 
 #include "kernels/transpose/transpose.h"
-#include "plan/kernel_step.h"
 
 namespace cpuaccel::quant {
 
-using plan::Building;
-using plan::Id;
-using plan::MemoryFormat;
-
-MemoryFormat format_to_have(const plan::TensorDesc& desc) {
+MemoryFormat format_to_have(const TensorDesc& desc) {
   return plan::memory_format_of(desc).value_or(MemoryFormat::contiguous);
 }
 
@@ -20,8 +15,8 @@ namespace {
 
 // Transposes u8 images between contiguous and channels last, because oneDNN's reorder copies them
 // byte by byte. Returns false for any other copy.
-bool add_transpose(Building& building, Id from, Id to, const plan::TensorDesc& desc,
-                   const plan::TensorDesc& wanted) {
+bool add_transpose(Building& building, Id from, Id to, const TensorDesc& desc,
+                   const TensorDesc& wanted) {
   const auto planes = plan::dense(desc.sizes, MemoryFormat::contiguous);
   const auto last = plan::dense(desc.sizes, MemoryFormat::channels_last);
   const bool to_last = plan::same_layout(desc, planes) && wanted == last;
@@ -33,7 +28,7 @@ bool add_transpose(Building& building, Id from, Id to, const plan::TensorDesc& d
   const int64_t N = desc.sizes[0], C = desc.sizes[1], pixels = count_of(desc.sizes) / (N * C);
   const int64_t M = to_last ? C : pixels, K = to_last ? pixels : C;
   const kernels::Transpose shape{N, C * pixels, C * pixels, M, K, K, M};
-  plan::add_kernel_step(building, {from}, to, wanted, [shape](auto in, auto out) {
+  add_kernel_step(building, {from}, to, wanted, [shape](auto in, auto out) {
     kernels::transpose_bytes(shape, u8(in[0]), u8(out[0]));
   });
   return true;
@@ -41,9 +36,9 @@ bool add_transpose(Building& building, Id from, Id to, const plan::TensorDesc& d
 
 }  // namespace
 
-Id in_format(Building& building, Id id, MemoryFormat order) {
+Id in_format(Building& building, Id id, MemoryFormat format) {
   const auto desc = building.desc(id);
-  const auto wanted = plan::dense(desc.sizes, order);
+  const auto wanted = plan::dense(desc.sizes, format);
   if (plan::same_layout(desc, wanted)) {
     return id;
   }
