@@ -32,7 +32,7 @@ def test_an_override_without_a_case_is_named():
 
 def test_the_benchmark_ends_with_the_name_of_an_override_without_a_case(monkeypatch):
     monkeypatch.setattr(never_slower, "overrides", lambda: [("aten::new_op", "CPU")])
-    with pytest.raises(SystemExit, match=r"no case .* for aten::new_op \(CPU\)"):
+    with pytest.raises(SystemExit, match=r"no case for aten::new_op \(CPU\)"):
         never_slower.main(["--names"])
 
 

@@ -53,17 +53,17 @@ def test_embeddings_are_near(mode: Mode, threads: int) -> None:
         assert counts.ours("linear_dynamic") == 30, counts
 
 
-def test_the_ranking_of_neighbours_is_torch_s() -> None:
+def test_the_ranking_of_neighbors_is_torch_s() -> None:
     vectors = MODES[0].runner(_model(), minilm.tokenize(SENTENCES))()
-    assert torch.equal(minilm.neighbours(vectors), minilm.neighbours(_reference()))
+    assert torch.equal(minilm.neighbors(vectors), minilm.neighbors(_reference()))
 
 
 @modes
-def test_neighbours_mean_the_same(mode: Mode) -> None:
+def test_neighbors_mean_the_same(mode: Mode) -> None:
     """The list alternates subjects; the nearest sentence of a question is of its subject."""
     with engine("x86"):
         vectors = mode.runner(_model(), minilm.tokenize(SENTENCES))()
-    nearest = minilm.neighbours(vectors)[:, 0].tolist()
+    nearest = minilm.neighbors(vectors)[:, 0].tolist()
     assert nearest[20] % 5 == 0
     assert nearest[21] % 5 == 1
     assert sum(a % 5 == b % 5 for a, b in enumerate(nearest[:20])) >= 16
