@@ -33,7 +33,7 @@ OTHER_BENCHMARKS = {"read_ahead"}  # prefetching, which several families share
 # Families whose list combines the kernels of other families, so that its lines name no files.
 COMPOSED = {"qattention"}
 
-FAMILIES = sorted(path.name for path in KERNELS.iterdir() if path.is_dir())
+FAMILIES = sorted({path.parent.name for path in KERNELS.glob("*/*.h")})
 LISTED = sorted(path.parent.name for path in KERNELS.glob("*/kernels.inc"))
 
 
