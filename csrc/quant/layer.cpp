@@ -24,7 +24,7 @@
 #endif
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "quant/onednn_kernel.h"
-#include "quant/provider_trial.h"
+#include "quant/provider_tuning.h"
 #endif
 
 namespace cpuaccel::quant {

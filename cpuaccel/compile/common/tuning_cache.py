@@ -1,6 +1,6 @@
 """The tuning cache on disk: the fastest provider and oneDNN implementation of each layer.
 
-The first plan with a layer times them (csrc/quant/provider_trial.h, csrc/dnnl/ranks.h). A file for
+The first plan with a layer times them (csrc/quant/provider_tuning.h, csrc/dnnl/ranks.h). A file for
 each CPU and software version keeps the results between processes.
 """
 

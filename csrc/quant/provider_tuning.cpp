@@ -1,4 +1,4 @@
-#include "quant/provider_trial.h"
+#include "quant/provider_tuning.h"
 
 #include <ATen/Parallel.h>
 
@@ -151,26 +151,26 @@ class Data {
   std::vector<float> src_f32_;
 };
 
-std::string shown(const ProviderTrial& trial) {
-  return std::string(provider_name(trial.choice.kernel->provider())) + " " +
-         in_microseconds(trial.seconds) + (trial.is_same ? "" : ", which differs");
+std::string shown(const ProviderTiming& timing) {
+  return std::string(provider_name(timing.choice.kernel->provider())) + " " +
+         in_microseconds(timing.seconds) + (timing.is_same ? "" : ", which differs");
 }
 
-std::string shown(const std::vector<ProviderTrial>& trials) {
+std::string shown(const std::vector<ProviderTiming>& timings) {
   std::string text = "timed here: ";
-  for (const auto& trial : trials) {
-    text += (&trial == trials.data() ? "" : ", ") + shown(trial);
+  for (const auto& timing : timings) {
+    text += (&timing == timings.data() ? "" : ", ") + shown(timing);
   }
   return text;
 }
 
 Choice timed_choice(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
                     Choice choice, const std::string& name) {
-  auto trials = try_providers(layer, int8_values, call, std::move(choice));
-  auto& best = winner_of(trials);
-  const std::string text = shown(trials);
+  auto timings = time_providers(layer, int8_values, call, std::move(choice));
+  auto& best = winner_of(timings);
+  const std::string text = shown(timings);
   log_decision(name + " " + text);
-  if (trials.size() > 1) {
+  if (timings.size() > 1) {
     best.choice.reason = text;
   }
   dnnl_layer::know_rank(name, static_cast<int>(best.choice.kernel->provider()));
@@ -206,35 +206,35 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
   return choice;  // the tuning cache names a provider that is not available
 }
 
-std::vector<ProviderTrial> try_providers(const LayerWeight& layer, const at::Tensor& int8_values,
-                                         const QuantCall& call, Choice choice) {
-  std::vector<ProviderTrial> trials;
-  trials.push_back({std::move(choice)});
+std::vector<ProviderTiming> time_providers(const LayerWeight& layer, const at::Tensor& int8_values,
+                                           const QuantCall& call, Choice choice) {
+  std::vector<ProviderTiming> timings;
+  timings.push_back({std::move(choice)});
   for (const Provider provider : kProviders) {
-    const Provider first = trials.front().choice.kernel->provider();
+    const Provider first = timings.front().choice.kernel->provider();
     if (provider != first && may_replace(first, provider, call) && provider_available(provider)) {
       auto other = choose_kernel(layer, int8_values, call, {provider, std::nullopt});
       if (other.kernel) {
-        trials.push_back({std::move(other)});
+        timings.push_back({std::move(other)});
       }
     }
   }
-  if (trials.size() < 2) {
-    return trials;
+  if (timings.size() < 2) {
+    return timings;
   }
   Data data(layer.shape, call);
   std::vector<uint8_t> expected;
-  for (auto& trial : trials) {
-    const bool runs = data.run(*trial.choice.kernel).has_value();
+  for (auto& timing : timings) {
+    const bool runs = data.run(*timing.choice.kernel).has_value();
     if (expected.empty()) {
       expected = data.dst();
     }
-    trial.is_same = runs && data.agree(expected, data.dst());
+    timing.is_same = runs && data.agree(expected, data.dst());
   }
-  race(trials, std::identity{}, kSeconds, [&](ProviderTrial& trial) {
-    return data.run(*trial.choice.kernel).value_or(trial.seconds);
+  race(timings, std::identity{}, kSeconds, [&](ProviderTiming& timing) {
+    return data.run(*timing.choice.kernel).value_or(timing.seconds);
   });
-  return trials;
+  return timings;
 }
 
 }  // namespace cpuaccel::quant

@@ -9,7 +9,7 @@
 namespace cpuaccel::quant {
 
 // The timing of one provider.
-struct ProviderTrial {
+struct ProviderTiming {
   Choice choice;
   double seconds = 0;
   // Whether its results equal those of the first provider: the same bytes, or floats up to
@@ -26,7 +26,7 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
 
 // Runs `call`'s sizes on random sources, with `choice` and with each other provider that takes them
 // and rounds alike.
-std::vector<ProviderTrial> try_providers(const LayerWeight& layer, const at::Tensor& int8_values,
-                                         const QuantCall& call, Choice choice);
+std::vector<ProviderTiming> time_providers(const LayerWeight& layer, const at::Tensor& int8_values,
+                                           const QuantCall& call, Choice choice);
 
 }  // namespace cpuaccel::quant
