@@ -29,7 +29,7 @@ class BoundCall final : public torch::CustomClassHolder {
     TORCH_CHECK(arguments_.size() == expected, "BoundCall: expected arguments to have ", expected,
                 " entries, those of ", op, ", but got ", arguments_.size());
     TORCH_CHECK(second >= 0 && second < static_cast<int64_t>(expected),
-                "BoundCall: expected second to be the place of an argument of ", op, ", but got ",
+                "BoundCall: expected second to be the index of an argument of ", op, ", but got ",
                 second);
     for (size_t i = 1; i < expected; ++i) {
       const auto& argument = op_.schema().arguments()[i];

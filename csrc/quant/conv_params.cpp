@@ -148,7 +148,7 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
     }
   }
   const char* why = layer_->needs_float();
-  count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
+  count_fallback(op_name(op), why != nullptr ? why : "no provider supports this call");
   if (accum != nullptr || !layer_->torch_takes()) {
     const auto [weight, bias] = layer_->unpack();
     return run_in_float(shape, weight, bias, input, accum ? *accum : at::Tensor(), post, 0.0,

@@ -52,7 +52,8 @@ at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& value
 }
 
 const char* CpuaccelKernel::refuses(const QuantCall& call) {
-  return function_of(call.post) ? nullptr : "our kernels fuse no add, leaky_relu or tanh";
+  return function_of(call.post) ? nullptr
+                                : "cpuaccel's kernels do not fuse add, leaky_relu or tanh";
 }
 
 std::optional<CpuaccelKernel::Result> CpuaccelKernel::result_of(const QuantCall& call,

@@ -48,7 +48,7 @@ class CpuaccelKernel : public Kernel {
       dst.min = min;
     }
   };
-  // Returns nullopt if results of accumulators up to `magnitude` could leave int32.
+  // Returns nullopt if results of accumulators up to `magnitude` could overflow int32.
   std::optional<Result> result_of(const QuantCall& call, int64_t magnitude);
   // Added to zero points of s8 values, which kernel families treat as u8 minus 128.
   static int32_t shift(const QuantCall& call) { return call.s8 ? 128 : 0; }
@@ -77,7 +77,7 @@ class PackedCpuaccelKernel : public CpuaccelKernel {
       return why;
     }
     const auto result = result_of(call, packed_.magnitude);
-    return result ? run_family(call, *result) : "results could leave int32";
+    return result ? run_family(call, *result) : "results could overflow int32";
   }
 
   int64_t bytes() final { return packed_.bytes; }

@@ -156,14 +156,14 @@ const char* cpuaccel_refuses(const LayerWeight& layer) {
     return nullptr;
   }
   if (shape.kind == LayerKind::conv_transpose || shape.spatial > 2) {
-    return "our kernels have no transposed and no 3-D convolution";
+    return "cpuaccel has no kernel for transposed or 3-D convolutions";
   }
   return nullptr;
 }
 
 const char* cpuaccel_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (!layer.symmetric() && !fits_int8(layer, int8_values)) {
-    return "our kernels need weights that are int8 less their zero points";
+    return "weights minus their zero points do not fit int8";
   }
   if (is_cpuaccel_product(layer.shape)) {
     return nullptr;
@@ -172,7 +172,7 @@ const char* cpuaccel_refuses(const LayerWeight& layer, const at::Tensor& int8_va
   const auto* data = values.const_data_ptr<int8_t>();
   const bool fits = is_dwconv(layer.shape) ? kernels::dwconv_fits(dwconv_shape(layer.shape), data)
                                            : kernels::qconv_fits(qconv_shape(layer.shape), data);
-  return fits ? nullptr : "sums of these weights could leave int32";
+  return fits ? nullptr : "sums with these weights could overflow int32";
 }
 
 std::unique_ptr<Kernel> make_cpuaccel_kernel(const LayerWeight& layer,
@@ -188,7 +188,7 @@ std::unique_ptr<Kernel> make_cpuaccel_kernel(const LayerWeight& layer,
 
 const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (layer.int8_bytes() == 0) {
-    return "empty weight";
+    return "the weight is empty";
   }
   return cpuaccel_refuses(layer) == nullptr ? cpuaccel_refuses(layer, int8_values)
                                             : rows_refuse(layer, int8_values);

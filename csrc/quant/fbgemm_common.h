@@ -35,7 +35,7 @@ class FbgemmKernel : public Kernel {
   const char* refuses(const QuantCall& call) override {
     return call.post == PostOp::none || call.post == PostOp::relu
                ? nullptr
-               : "FBGEMM fuses no other post-op than relu";
+               : "FBGEMM fuses no post-op except ReLU";
   }
 
   uint8_t largest_source() const override { return largest_source_; }

@@ -51,7 +51,7 @@ class FbgemmConv final : public FbgemmKernel<FbgemmConv<kSpatial>, PackedConvWei
   }
 
   const char* refuses(const QuantCall& call) override {
-    return call.f32_dst ? "FBGEMM's convolutions have no float result" : Base::refuses(call);
+    return call.f32_dst ? "FBGEMM's convolutions cannot write a float result" : Base::refuses(call);
   }
 
   std::string implementation() override {

@@ -32,10 +32,10 @@ const char* fbgemm_refuses(const LayerWeight& layer) {
     return "FBGEMM needs AVX2";
   }
   if (layer.shape.kind == LayerKind::conv_transpose && layer.per_channel) {
-    return "FBGEMM has no per-channel transposed convolution";
+    return "FBGEMM has no transposed convolution for per-channel weights";
   }
   if (fbgemm_gets_wrong(layer.shape)) {
-    return "FBGEMM's direct transposed convolution is wrong";
+    return "FBGEMM's direct transposed convolution gives wrong results";
   }
   return nullptr;
 }

@@ -12,7 +12,7 @@ namespace cpuaccel::quant {
 
 // The reason under which apply_post() behind an int8 kernel is counted.
 inline constexpr auto kPostInFloat =
-    "no kernel fuses what follows: it is done in float behind ours";
+    "no kernel fuses the post-op: it runs in float after the layer";
 
 // Adds `accum` to `real` if it is defined, then applies `post`; in place.
 void apply_post(at::Tensor& real, const at::Tensor& accum, PostOp post, double negative_slope);

@@ -122,14 +122,15 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
   }
   layer->largest_real_ = largest_real(taken);
   if (!sums_fit_int32(taken, plain)) {
-    layer->in_float_ = "sums could leave int32; computed in float";
+    layer->in_float_ = "sums could overflow int32; computed in float";
   } else if (why != nullptr) {
-    layer->in_float_ = taken.shape.kind == LayerKind::conv_transpose
-                           ? "a transposed convolution that torch gets wrong; computed in float"
-                           : "weights with zero points that no kernel takes; computed in float";
+    layer->in_float_ =
+        taken.shape.kind == LayerKind::conv_transpose
+            ? "torch's kernel for this transposed convolution is wrong; computed in float"
+            : "no kernel supports the zero points of the weight; computed in float";
   } else if (without_vnni == WithoutVnni::own_kernel && !libraries_are_exact(taken.shape) &&
              !has_exact()) {
-    layer->in_float_ = "weights that no exact kernel takes; computed in float";
+    layer->in_float_ = "no exact kernel supports these weights; computed in float";
   }
   layer->plain_ = plain;
   layer->weight_.tensor.reset();
@@ -210,7 +211,7 @@ bool Layer::run_exactly(Op op, const QuantCall& call, const std::shared_ptr<Kern
     if (kernel_.load() == kernel) {
       kernel_.store(exact);
       exact_.store(nullptr);
-      reason_ = "activations of 8 bits, no VNNI: exact";
+      reason_ = "8-bit activations on a CPU without VNNI: the exact kernel";
     }
   }
   return true;
@@ -287,7 +288,7 @@ std::shared_ptr<Kernel> Layer::exact_kernel() {
   prepacks().add(op(), exact->provider());
   if (log_enabled()) {
     log_decision(weight_.shape.to_string() + " -> " + provider_name(exact->provider()) +
-                 ": calls that the chosen kernel could get wrong");
+                 ": for calls whose sums could saturate on the chosen kernel");
   }
   return exact;
 }
@@ -397,7 +398,7 @@ std::string Layer::describe() const {
   std::string note;
   if (largest < 255) {
     note = "calls with activations above " + std::to_string(largest) +
-           " run on an exact kernel of cpuaccel's (no VNNI)";
+           " run on cpuaccel's exact kernel (no VNNI)";
     note += exact ? ": " + exact->implementation() : "";
   }
   const char* provider = in_float_ != nullptr ? "torch"

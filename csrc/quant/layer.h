@@ -94,7 +94,7 @@ class Layer {
   std::atomic<int64_t> runs_{0};
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::layer, this);  // guards all below, and packing
   at::Tensor plain_;                                             // int8, until the first call
-  std::string reason_ = "chosen at the first call, by the size of its images";
+  std::string reason_ = "not chosen yet: the size of the first call's images decides";
 };
 
 }  // namespace cpuaccel::quant

@@ -114,7 +114,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
     }
   }
   const char* why = layer_->needs_float();
-  count_fallback(op_name(op), why != nullptr ? why : "no provider runs this call");
+  count_fallback(op_name(op), why != nullptr ? why : "no provider supports this call");
   if (fused || !layer_->torch_takes()) {
     const auto [weight, bias] = layer_->unpack();
     return run_in_float(layer_->shape(), weight, bias, input, {}, post, negative_slope,
@@ -152,7 +152,8 @@ at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_
     return dst;
   }
   const char* why = layer_->needs_float();
-  count_fallback(op_name(Op::linear_dynamic), why != nullptr ? why : "no provider runs this call");
+  count_fallback(op_name(Op::linear_dynamic),
+                 why != nullptr ? why : "no provider supports this call");
   const auto [weight, bias] = layer_->unpack();
   const at::Tensor quantized = at::quantize_per_tensor(src, scale, zero_point, at::kQUInt8);
   return real_in_float(layer_->shape(), weight, bias, quantized, {}, post, 0.0);

@@ -27,7 +27,7 @@ namespace dl = dnnl_layer;
 
 constexpr const char* kNoImplementation = "oneDNN has no fast kernel for this shape";
 constexpr const char* kWrongCompensation =
-    "oneDNN 3.2 packs depthwise weights of 8 or 16 taps wrongly when the source has a zero point";
+    "oneDNN 3.2 gives wrong results for depthwise layers of 8 or 16 taps with a source zero point";
 
 dl::PostOp to_dnnl(PostOp post) { return static_cast<dl::PostOp>(post); }
 static_assert(static_cast<int>(PostOp::gelu_tanh) == static_cast<int>(dl::PostOp::gelu_tanh));
@@ -218,7 +218,7 @@ class OnednnKernel final : public Kernel {
       bound->primitive = call.timed ? fastest_of(asked) : cache.get(asked);
     } catch (const dnnl::error& error) {
       if (log_enabled()) {
-        log_decision("oneDNN refuses " + dl::to_string(problem) + ": " + error.what());
+        log_decision("oneDNN does not support " + dl::to_string(problem) + ": " + error.what());
       }
     }
     if (bound->primitive && bound->primitive->is_reference()) {
@@ -332,7 +332,7 @@ const char* onednn_refuses(const LayerWeight& layer) {
       // Found by random tests: oneDNN 3.2 with AVX512-VNNI sometimes writes 0 there instead of the
       // bias.
       if (shape.stride[i] > shape.dilation[i] * (shape.kernel[i] - 1) + 1) {
-        return "oneDNN is wrong where the stride leaves outputs that no tap reaches";
+        return "oneDNN gives wrong results if the stride skips outputs that no tap reaches";
       }
     }
   }

@@ -24,9 +24,9 @@ bool product(const LayerWeight& layer, const QuantCall& /*call*/) {
 // No library with int8 kernels is built in: PyPI has no oneDNN for Arm, and FBGEMM's kernels are
 // for x86. Nothing here was measured on hardware.
 constexpr std::array kRows{
-    ProviderRow{Provider::own, product, "a product of matrices: ours, weights packed once"},
-    ProviderRow{Provider::own, depthwise, "depthwise: ours, weights packed once"},
-    ProviderRow{Provider::own, any, "convolution: ours, weights packed once"},
+    ProviderRow{Provider::own, product, "matrix product: cpuaccel's kernel, weights packed once"},
+    ProviderRow{Provider::own, depthwise, "depthwise: cpuaccel's kernel, weights packed once"},
+    ProviderRow{Provider::own, any, "convolution: cpuaccel's kernel, weights packed once"},
 };
 
 #else
@@ -103,7 +103,7 @@ bool tiny(const LayerWeight& layer, const QuantCall& call) {
 // at batch 1 and one thread, as benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md).
 // They were measured on an EPYC core with AVX2 only; those marked VNNI on an AVX512-VNNI EPYC core.
 constexpr std::array kRows{
-    ProviderRow{Provider::own, depthwise, "depthwise: ours is exact and fastest"},
+    ProviderRow{Provider::own, depthwise, "depthwise: cpuaccel's kernel is exact and fastest"},
     ProviderRow{Provider::own, tiny,
                 "one pixel, at most 10^6 multiply-adds: 1.16 times as fast as FBGEMM, 1.36 as "
                 "oneDNN"},
@@ -142,8 +142,8 @@ constexpr std::array kRows{
         "3-D or transposed, several channels a group: 1.5 to 9 times as fast on a Zen 4 core "
         "limited to AVX2"},
     ProviderRow{Provider::fbgemm, any, "at most 784 pixels, or depthwise in 3-D: not slower"},
-    ProviderRow{Provider::onednn, any, "FBGEMM refuses it"},
-    ProviderRow{Provider::own, any, "no library takes it"},
+    ProviderRow{Provider::onednn, any, "FBGEMM does not support it"},
+    ProviderRow{Provider::own, any, "no library supports it"},
 };
 
 #endif

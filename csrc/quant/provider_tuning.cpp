@@ -153,7 +153,7 @@ class Data {
 
 std::string shown(const ProviderTiming& timing) {
   return std::string(provider_name(timing.choice.kernel->provider())) + " " +
-         in_microseconds(timing.seconds) + (timing.is_same ? "" : ", which differs");
+         in_microseconds(timing.seconds) + (timing.is_same ? "" : ", different results");
 }
 
 std::string shown(const std::vector<ProviderTiming>& timings) {

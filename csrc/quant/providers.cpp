@@ -34,7 +34,7 @@ const char* refuses(Provider provider, [[maybe_unused]] const LayerWeight& layer
       return onednn_refuses(layer);
 #endif
     default:
-      return "library not built in";
+      return "the library is not built in";
   }
 }
 
@@ -60,9 +60,9 @@ std::unique_ptr<Kernel> make(Provider provider, [[maybe_unused]] const LayerWeig
 
 const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits) {
   if (layer.int8_bytes() == 0) {
-    return "empty weight";
+    return "the weight is empty";
   }
-  const char* refusal = "no provider for this layer";
+  const char* refusal = "no provider supports this layer";
   for (const auto& row : provider_rows()) {
     if ((limits.only && *limits.only != row.provider) || limits.except == row.provider) {
       continue;
@@ -84,7 +84,7 @@ const char* all_refuse_values(const LayerWeight& layer, const at::Tensor& int8_v
 
 Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
                      const ProviderLimits& limits) {
-  std::string refusal = "no provider for this layer";
+  std::string refusal = "no provider supports this layer";
   std::optional<Provider> refused = limits.except;
   for (const auto& row : provider_rows()) {
     const bool forced = limits.only == row.provider;
@@ -110,7 +110,7 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
       exact_refuses(layer, int8_values) == nullptr) {
     auto kernel = make_exact_kernel(layer, int8_values);
     if (kernel->refuses(call) == nullptr) {
-      return {std::move(kernel), "no library runs it"};
+      return {std::move(kernel), "no library supports it"};
     }
   }
   return {nullptr, refusal};

@@ -164,15 +164,15 @@ class RowsKernel final : public PackedCpuaccelKernel<kernels::QconvWeights> {
 
 const char* rows_refuse(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (ops::kOurEngine.qint8) {
-    return "our kernels copy rows of u8 sources alone";
+    return "cpuaccel's exact kernel takes only quint8 inputs";
   }
   const auto rows = as_rows(layer, int8_values);
   if (!rows) {
-    return "our kernels need weights that are int8 less their zero points";
+    return "weights minus their zero points do not fit int8";
   }
   return kernels::qconv_fits(rows_shape(layer.shape), rows->data())
              ? nullptr
-             : "sums of these weights could leave int32";
+             : "sums with these weights could overflow int32";
 }
 
 std::unique_ptr<Kernel> make_rows_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {

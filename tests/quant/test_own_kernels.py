@@ -158,7 +158,7 @@ def test_weights_with_zero_points(wide: bool) -> None:
 @pytest.mark.parametrize("provider", ["auto", "cpuaccel", "fbgemm", "onednn"])
 def test_sums_that_could_leave_int32_run_in_float(provider: str) -> None:
     """255 * 128 * 66000 exceeds int32."""
-    features, why = 66000, "sums could leave int32; computed in float"
+    features, why = 66000, "sums could overflow int32; computed in float"
     integers = torch.full((2, features), -128, dtype=torch.int8)
     weight = torch._make_per_tensor_quantized_tensor(integers, 1e-4, 0)
     image_weight = torch._make_per_tensor_quantized_tensor(integers.view(2, -1, 1, 2), 1e-4, 0)
