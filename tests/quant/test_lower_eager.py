@@ -281,7 +281,9 @@ class Outside(nn.Module):
 
 
 def test_a_model_of_quantized_inputs_is_refused() -> None:
-    with pytest.raises(TypeError, match="conv expects a quantized tensor, which comes from outs"):
+    with pytest.raises(
+        TypeError, match="conv expects a quantized tensor, but its input is not quantized"
+    ):
         cpuaccel.quant.lower(Outside().eval())
 
 

@@ -8,16 +8,16 @@ import torch
 from torch.fx import GraphModule
 
 from cpuaccel import _log
-from cpuaccel.quant._fusion.alone import put_layers
 from cpuaccel.quant._fusion.binary import put_binary_ops
 from cpuaccel.quant._fusion.model import Model, check_converted
-from cpuaccel.quant._fusion.movement import move_quantised
 from cpuaccel.quant._fusion.regions import Values
 from cpuaccel.quant._fusion.shuffle import put_shuffles
 from cpuaccel.quant._fusion.tables import put_tables
+from cpuaccel.quant._fusion.unfused_layers import put_layers
+from cpuaccel.quant._fusion.view_ops import move_quantized
 from cpuaccel.quant._meta import NOTHING_QUANTIZED
 
-_PASSES = (move_quantised, put_tables, put_shuffles, put_binary_ops, put_layers)
+_PASSES = (move_quantized, put_tables, put_shuffles, put_binary_ops, put_layers)
 """The order matters.
 
 Moving values can leave a table to build, a sum goes behind a layer and its table, and layers that

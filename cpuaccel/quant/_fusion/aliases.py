@@ -9,7 +9,7 @@ from cpuaccel.quant._fusion.layers import layer_of
 from cpuaccel.quant._fusion.model import Model
 
 
-def shared_and_written(model: Model) -> set[Node]:
+def shared_and_mutated(model: Model) -> set[Node]:
     """Return the nodes whose memory an op mutates although another op may read it as well.
 
     An in-place op whose operand has no other reader (conv, then relu6_) has the same effect as the
@@ -25,7 +25,7 @@ def shared_and_written(model: Model) -> set[Node]:
     return found
 
 
-def written_later(model: Model, node: Node) -> bool:
+def mutated_later(model: Model, node: Node) -> bool:
     """Return whether an op mutates the memory of `node`, or of a view of it."""
     waiting, seen = [node], {node}
     while waiting:

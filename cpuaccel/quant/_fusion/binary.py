@@ -8,10 +8,10 @@ from typing import Any
 from torch.fx import Node
 
 from cpuaccel.quant import fused
-from cpuaccel.quant._fusion.aliases import shared_and_written
+from cpuaccel.quant._fusion.aliases import shared_and_mutated
 from cpuaccel.quant._fusion.elementwise import op_name
 from cpuaccel.quant._fusion.layers import layer_of
-from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._fusion.model import Model, has_hooks
 from cpuaccel.quant._fusion.names import name_of
 
 _OPS = {
@@ -31,23 +31,27 @@ _MODULES: dict[tuple[str, str], type[fused.FusedBinary]] = {
 
 def put_binary_ops(model: Model) -> None:
     """Put each sum and product behind the layer of one operand, if that has no other user."""
-    written = shared_and_written(model)
+    mutated = shared_and_mutated(model)
     for node in list(model.graph.nodes):
         if op_name(node.target) not in _OPS or len(node.args) != 4 or node.kwargs:
             continue
         operands = [operand for operand in node.args[:2] if isinstance(operand, Node)]
-        if len(operands) != 2 or operands[0] is operands[1] or node in written:
+        if len(operands) != 2 or operands[0] is operands[1] or node in mutated:
             continue
         # The later operand first: by then the other one is computed, and it is in cache for longer.
         for operand in sorted(operands, reverse=True):
-            own = _own(model, operand)
-            if list(operand.users) == [node] and own is not None and own.operand not in written:
-                _fuse(model, node, operand, own, operands[1 - operands.index(operand)])
+            producer = _producer(model, operand)
+            if (
+                list(operand.users) == [node]
+                and producer is not None
+                and producer.operand not in mutated
+            ):
+                _fuse(model, node, operand, producer, operands[1 - operands.index(operand)])
                 break
 
 
 @dataclass
-class _Own:
+class _Producer:
     """The layer behind which the op goes, with its table if it has one."""
 
     kind: str
@@ -58,10 +62,10 @@ class _Own:
     detail: str
 
 
-def _own(model: Model, node: Node) -> _Own | None:
+def _producer(model: Model, node: Node) -> _Producer | None:
     module: Any = model.called(node)
-    if type(module) in (fused.Conv2dTable, fused.LinearTable) and not watched(module):
-        return _Own(
+    if type(module) in (fused.Conv2dTable, fused.LinearTable) and not has_hooks(module):
+        return _Producer(
             module.kind,
             node.all_input_nodes[0],
             (module._packed_params, module.own_scale, module.own_zero_point, module.relu),
@@ -78,26 +82,26 @@ def _own(model: Model, node: Node) -> _Own | None:
         return None
     no_table = {"table": None, "table_scale": layer.scale, "table_zero_point": layer.zero_point}
     ops = (name_of(model, node),)
-    return _Own(layer.kind, layer.operand, layer.arguments(), no_table, ops, layer.detail)
+    return _Producer(layer.kind, layer.operand, layer.arguments(), no_table, ops, layer.detail)
 
 
-def _fuse(model: Model, node: Node, own_node: Node, own: _Own, other: Node) -> None:
+def _fuse(model: Model, node: Node, producer_node: Node, producer: _Producer, other: Node) -> None:
     op, then_relu = _OPS[op_name(node.target)]
     scale, zero_point = model.number(node.args[2]), model.number(node.args[3])
     if scale is None or zero_point is None:
         return
-    module = _MODULES[own.kind, op](
-        *own.layer,
-        **own.table,
+    module = _MODULES[producer.kind, op](
+        *producer.layer,
+        **producer.table,
         then_relu=then_relu,
         scale=float(scale),
         zero_point=int(zero_point),
-        ops=(*own.ops, name_of(model, node)),
-        detail=own.detail,
+        ops=(*producer.ops, name_of(model, node)),
+        detail=producer.detail,
     )
-    path = model.path_for([own_node], f"fused_{node.name}")
+    path = model.path_for([producer_node], f"fused_{node.name}")
     with model.graph.inserting_before(node):
-        call = model.insert_call(path, module, (own.operand, other))
+        call = model.insert_call(path, module, (producer.operand, other))
     call.meta.update(node.meta)
     node.replace_all_uses_with(call)
-    model.erase_unused([node, own_node])
+    model.erase_unused([node, producer_node])

@@ -90,19 +90,19 @@ _SAME_FUNCTIONS: frozenset[Any] = frozenset(
 _SAME_NAMES = frozenset(["quantized::dropout", "torchvision.ops.stochastic_depth.stochastic_depth"])
 """Functions that return their operand if their argument `training` is False."""
 
-MOVING_METHODS = frozenset(
+VIEW_METHODS = frozenset(
     [
         *("chunk", "contiguous", "flatten", "permute", "reshape", "split", "squeeze", "transpose"),
         *("unflatten", "unsqueeze", "view"),
     ]
 )
-MOVING_FUNCTIONS: frozenset[Any] = frozenset(
+VIEW_FUNCTIONS: frozenset[Any] = frozenset(
     [
         *(torch.chunk, torch.flatten, torch.permute, torch.reshape, torch.split, torch.squeeze),
         *(torch.transpose, torch.unflatten, torch.unsqueeze, operator.getitem),
     ]
 )
-MOVING_MODULES: frozenset[type[nn.Module]] = frozenset([nn.Flatten, nn.Unflatten])
+VIEW_MODULES: frozenset[type[nn.Module]] = frozenset([nn.Flatten, nn.Unflatten])
 """What moves values without computing, so that it may come before or after a table."""
 
 
@@ -148,13 +148,13 @@ def is_same(node: Node, module: nn.Module | None) -> bool:
     )
 
 
-def is_moving(node: Node, module: nn.Module | None) -> bool:
+def is_view_op(node: Node, module: nn.Module | None) -> bool:
     """Return whether `node` only moves the values of its first operand."""
     if node.op == "call_module":
-        return type(module) in MOVING_MODULES
+        return type(module) in VIEW_MODULES
     if node.op == "call_method":
-        return node.target in MOVING_METHODS
-    return node.op == "call_function" and among(node.target, MOVING_FUNCTIONS)
+        return node.target in VIEW_METHODS
+    return node.op == "call_function" and among(node.target, VIEW_FUNCTIONS)
 
 
 def mutates(node: Node, module: nn.Module | None) -> bool:

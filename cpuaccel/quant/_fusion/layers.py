@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from cpuaccel.quant import fused
 from cpuaccel.quant._fusion.elementwise import op_name
-from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._fusion.model import Model, has_hooks
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def layer_of(model: Model, node: Node) -> Layer | None:
 
 def _module_layer(model: Model, node: Node, operand: Node) -> Layer | None:
     module: Any = model.called(node)
-    if type(module) not in _MODULES or watched(module) or len(node.args) != 1:
+    if type(module) not in _MODULES or has_hooks(module) or len(node.args) != 1:
         return None
     kind, relu = _MODULES[type(module)]
     if getattr(module, "padding_mode", "zeros") != "zeros":  # pads by itself, before the op
@@ -134,7 +134,7 @@ def has_own_quantizer(module: nn.Module | None) -> bool:
 
 def keeps_quantizer(model: Model, node: Node) -> bool:
     """Return whether the result of `node` has the quantizer that all its operands have."""
-    if model.is_moving(node):
+    if model.is_view_op(node):
         return True
     if node.op == "call_module":
         return type(model.called(node)) in KEEPING_MODULES

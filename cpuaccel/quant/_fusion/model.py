@@ -55,17 +55,17 @@ class Model:
     def is_elementwise(self, node: Node) -> bool:
         """Return whether `node` is on the list of elementwise functions and has no hooks."""
         module = self.called(node)
-        return elementwise.is_elementwise(node, module) and not watched(module)
+        return elementwise.is_elementwise(node, module) and not has_hooks(module)
 
     def is_same(self, node: Node) -> bool:
         """Return whether `node` returns its operand."""
         return elementwise.is_same(node, self.called(node))
 
-    def is_moving(self, node: Node) -> bool:
+    def is_view_op(self, node: Node) -> bool:
         """Return whether `node` only moves values and has no hooks."""
         module = self.called(node)
-        kept = not any(isinstance(arg, torch.dtype) for arg in node.args)
-        return kept and elementwise.is_moving(node, module) and not watched(module)
+        same_dtype = not any(isinstance(arg, torch.dtype) for arg in node.args)
+        return same_dtype and elementwise.is_view_op(node, module) and not has_hooks(module)
 
     def mutates(self, node: Node) -> bool:
         """Return whether `node` mutates an operand."""
@@ -123,13 +123,17 @@ def check_converted(function: str, model: GraphModule) -> None:
     """Raise ValueError, in the name of `function`, unless `model` is converted and not training."""
     if "_observed_graph_module_attrs" in model.meta:
         raise ValueError(
-            f"{function}: model: it is prepared but not converted; call convert_fx first"
+            f"{function}: model: expected a converted model, but it is prepared but not converted;"
+            " call convert_fx first"
         )
     if model.training:
-        raise ValueError(f"{function}: model: it is in training mode; call model.eval() first")
+        raise ValueError(
+            f"{function}: model: expected evaluation mode, but it is in training mode;"
+            " call model.eval() first"
+        )
 
 
-def watched(module: nn.Module | None) -> bool:
+def has_hooks(module: nn.Module | None) -> bool:
     """Return whether `module` has hooks, which a fused module would not call."""
     return module is not None and any(hooks_of(module).values())
 

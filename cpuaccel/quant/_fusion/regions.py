@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.node import Argument, map_arg
 
-from cpuaccel.quant._fusion.aliases import shared_and_written
+from cpuaccel.quant._fusion.aliases import shared_and_mutated
 from cpuaccel.quant._fusion.elementwise import argument, op_name, schemas
 from cpuaccel.quant._fusion.layers import has_own_quantizer, keeps_quantizer
-from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._fusion.model import Model, has_hooks
 
 _SCALES = ("scale", "output_scale", "Y_scale_i")
 _ZERO_POINTS = ("zero_point", "output_zero_point", "Y_zero_point_i")
@@ -46,14 +46,14 @@ class Values:
     def __init__(self, model: Model, cuts: frozenset[Node] = frozenset()) -> None:
         self._model = model
         self._cuts = cuts
-        self._written = shared_and_written(model)
+        self._mutated = shared_and_mutated(model)
         self.values: dict[Node, Tensor] = {}
         """By node, its values for the 256 values of its source, in order."""
         self.sources: dict[Node, Node] = {}
         """The sources of nodes that are computed from another one."""
         with torch.no_grad():
             for node in model.graph.nodes:
-                if node not in self._written:
+                if node not in self._mutated:
                     self._add(node)
 
     def quantizer(self, node: Node) -> tuple[float, int] | None:
@@ -63,9 +63,9 @@ class Values:
             return None
         return value.q_scale(), value.q_zero_point()
 
-    def written(self, node: Node) -> bool:
+    def mutated(self, node: Node) -> bool:
         """Return whether something mutates the tensor while others may read it."""
-        return node in self._written
+        return node in self._mutated
 
     def _add(self, node: Node) -> None:
         sources = {self._source(operand) for operand in self._model.operands(node)}
@@ -109,7 +109,7 @@ class Values:
         scale: object = None
         zero_point: object = None
         module = self._model.called(node)
-        if has_own_quantizer(module) and not watched(module):
+        if has_own_quantizer(module) and not has_hooks(module):
             scale, zero_point = getattr(module, "scale", None), getattr(module, "zero_point", None)
         elif op_name(node.target).startswith("quantized::") and "dynamic" not in str(node.target):
             scale, zero_point = _first(node, _SCALES), _first(node, _ZERO_POINTS)

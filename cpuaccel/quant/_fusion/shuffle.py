@@ -15,7 +15,7 @@ from torch import nn
 from torch.fx import Node
 
 from cpuaccel.quant import fused
-from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._fusion.model import Model, has_hooks
 from cpuaccel.quant._fusion.names import name_of
 from cpuaccel.quant._fusion.regions import Values
 from cpuaccel.quant._fusion.sizes import is_dimension, with_sources
@@ -39,7 +39,7 @@ def put_shuffles(model: Model) -> None:
     # Backwards, so that the views of a later shuffle, which are gone by then, need no strides.
     for node in reversed(list(model.graph.nodes)):
         shuffle = _shuffle(model, node)
-        if shuffle is None or any(values.written(part) for part in shuffle.nodes):
+        if shuffle is None or any(values.mutated(part) for part in shuffle.nodes):
             continue
         quantizer = values.quantizer(shuffle.source)
         if quantizer is not None and not strides_matter(model, node):
@@ -50,7 +50,7 @@ def _shuffle(model: Model, node: Node) -> _Shuffle | None:
     """Return the shuffle that ends with `node`, if one does."""
     module = model.called(node)
     groups: Any = None
-    if type(module) is nn.ChannelShuffle and not watched(module):
+    if type(module) is nn.ChannelShuffle and not has_hooks(module):
         groups = module.groups
     elif node.target is torch.channel_shuffle and len(node.args) == 2:
         groups = node.args[1]
@@ -155,7 +155,7 @@ def _put(
         names.append(name_of(model, chunk))
         user = next(iter(result.users), None)
         module = model.called(user) if user is not None and len(result.users) == 1 else None
-        if type(module) is fused.QuantizedTable and not watched(module):
+        if type(module) is fused.QuantizedTable and not has_hooks(module):
             table, quantizer = module.table, (module.scale, module.zero_point)
             names += module.ops
             steps.append(user)  # type: ignore[arg-type]

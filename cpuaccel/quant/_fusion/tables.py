@@ -6,7 +6,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.quant import fused
-from cpuaccel.quant._fusion.aliases import written_later
+from cpuaccel.quant._fusion.aliases import mutated_later
 from cpuaccel.quant._fusion.layers import layer_of
 from cpuaccel.quant._fusion.model import Model
 from cpuaccel.quant._fusion.names import names_of
@@ -69,9 +69,9 @@ def _changes_nothing(
     if not torch.equal(value, all_values(*quantizer).int_repr()):
         return False
     # The result is a tensor of its own, dense; the source may be a view.
-    if model.is_moving(source) and strides_matter(model, result):
+    if model.is_view_op(source) and strides_matter(model, result):
         return False
-    return not written_later(model, result)
+    return not mutated_later(model, result)
 
 
 def _put_behind_layer(model: Model, values: Values, source: Node, steps: list[Node]) -> Node:

@@ -11,9 +11,9 @@ from torch.fx import GraphModule
 from cpuaccel._modules import tensors_of
 from cpuaccel.quant._fusion.model import check_converted, hooks_of
 from cpuaccel.quant._lowering import eager
-from cpuaccel.quant._lowering.walk import LEFT, lower_module
+from cpuaccel.quant._lowering.walk import UNLOWERED, lower_module
 
-__all__ = ["LEFT", "lower_model"]
+__all__ = ["UNLOWERED", "lower_model"]
 
 
 def lower_model(model: nn.Module) -> nn.Module:

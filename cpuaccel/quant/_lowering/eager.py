@@ -20,7 +20,7 @@ from cpuaccel import _log
 from cpuaccel._modules import structure_of
 from cpuaccel.quant._eager_modules import holds_quantized, is_quantized_module
 from cpuaccel.quant._fusion import elementwise
-from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._fusion.model import Model, has_hooks
 from cpuaccel.quant._lowering import embedding, layers
 
 _LEAVES = layers.MODULES.keys() | embedding.MODULES
@@ -63,7 +63,7 @@ def _add_parts(
     if isinstance(module, GraphModule) or module in found or not holds_quantized(module):
         return
     try:
-        found[module] = graph_of(module, is_whole=not path)
+        found[module] = graph_of(module, called_by_user=not path)
     except Untraceable as why:
         reasons.append(f"{path or type(module).__name__}: {why}")
         if is_quantized_module(module):
@@ -74,18 +74,18 @@ def _add_parts(
                 _add_parts(f"{path}.{name}" if path else name, child, found, reasons)
 
 
-def graph_of(module: nn.Module, *, is_whole: bool) -> GraphModule:
+def graph_of(module: nn.Module, *, called_by_user: bool) -> GraphModule:
     """Return a graph of `module`, for calls that pass only its required arguments.
 
     Args:
         module: it is not changed; the graph shares its layers and tensors.
-        is_whole: whether the user calls it. Otherwise the module that contains it does, which may
-            pass optional arguments.
+        called_by_user: whether the user calls `module` itself. Otherwise the module that contains
+            it does, which may pass optional arguments.
 
     Raises:
         Untraceable: it has no graph, or quantized tensors would enter or leave a part.
     """
-    names = _required(module, is_whole)
+    names = _required(module, called_by_user)
     # A forward may assign attributes, so a mirror of the module is traced.
     root: Any = _holder(module) if is_quantized_module(module) else structure_of(module)
     root.__class__ = _taking(type(root), names)
@@ -97,26 +97,28 @@ def graph_of(module: nn.Module, *, is_whole: bool) -> GraphModule:
     if not is_quantized_module(module):
         _share_layers(traced, module)
     traced.training = module.training
-    _check_quantized(traced, is_whole)
+    _check_quantized(traced, called_by_user)
     return traced
 
 
-def _required(module: nn.Module, is_whole: bool) -> list[str]:
+def _required(module: nn.Module, called_by_user: bool) -> list[str]:
     if is_quantized_module(module):
         if type(module) not in _LEAVES:
-            raise Untraceable("it has no lowering by itself")
+            raise Untraceable("cpuaccel.quant.lower has no rule for it")
         return ["input"]
     if any("forward" in vars(each) for each in module.modules()):
-        raise Untraceable("a forward was replaced")
+        raise Untraceable("the forward of a module in it was replaced")
     for path, part in module.named_modules():
         # Hooks of layers that a graph calls still run; other hooks would get the tracer's proxies.
-        if path and watched(part) and not _Tracer().is_leaf_module(part, path):
+        if path and has_hooks(part) and not _Tracer().is_leaf_module(part, path):
             raise Untraceable(f"{path} has hooks")
     parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
     required = [each for each in parameters if each.default is inspect.Parameter.empty]
     if any(each.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for each in required):
-        raise Untraceable("its forward takes arguments without a place and a name of their own")
-    if len(parameters) > len(required) and not is_whole:
+        raise Untraceable(
+            "its forward requires positional-only, keyword-only or variable arguments"
+        )
+    if len(parameters) > len(required) and not called_by_user:
         raise Untraceable("its forward takes optional arguments")
     return [each.name for each in required]
 
@@ -217,19 +219,21 @@ def _made_by_function(target: Any) -> str:
     return _FLOATS if is_of_floats else _QUANTIZED
 
 
-def _check_quantized(traced: GraphModule, is_whole: bool) -> None:
+def _check_quantized(traced: GraphModule, called_by_user: bool) -> None:
     """Raise Untraceable if quantized tensors would enter the part, or leave one inside a model."""
     kinds = _kinds(traced, traced.graph)
     model = Model(traced)
     for node in traced.graph.nodes:
         if node.op == "output":
-            if not is_whole and any(kinds[each] == _QUANTIZED for each in node.all_input_nodes):
+            if not called_by_user and any(
+                kinds[each] == _QUANTIZED for each in node.all_input_nodes
+            ):
                 raise Untraceable("it returns quantized tensors")
         elif _expects_quantized(node, model.called(node)):
             first = next(iter(_operands(node)), None)
             if first is not None and kinds[first] != _QUANTIZED:
                 raise Untraceable(
-                    f"{node.name} expects a quantized tensor, which comes from outside"
+                    f"{node.name} expects a quantized tensor, but its input is not quantized"
                 )
 
 

@@ -26,7 +26,7 @@ class Lowering:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.emit = Emitter()
-        self.left: dict[Node, str] = {}
+        self.unlowered: dict[Node, str] = {}
         """Nodes that are not lowered, with the name of what they call."""
         self._values: dict[Node, Node] = {}
         self._quantizers: dict[Node, Quantizer] = {}
@@ -40,13 +40,13 @@ class Lowering:
         return self._quantizers.get(argument) if isinstance(argument, Node) else None
 
     def is_quantized(self, node: Node) -> bool:
-        """Return whether `node` reads integers, or a value that was left."""
+        """Return whether `node` reads integers, or a value without a lowering."""
         sources = node.all_input_nodes
-        return any(source in self._quantizers or source in self.left for source in sources)
+        return any(source in self._quantizers or source in self.unlowered for source in sources)
 
-    def reads_left(self, node: Node) -> bool:
-        """Return whether `node` reads a value that was left."""
-        return any(source in self.left for source in node.all_input_nodes)
+    def reads_unlowered(self, node: Node) -> bool:
+        """Return whether `node` reads a value without a lowering."""
+        return any(source in self.unlowered for source in node.all_input_nodes)
 
     def number(self, argument: object) -> Any:
         """Return a number, even if an attribute holds it, or any other constant as it is."""
@@ -72,7 +72,7 @@ class Lowering:
     def put(self, node: Node, value: Node, quantizer: Quantizer | None = None) -> None:
         """Set the new value of `node`: integers if there is a quantizer."""
         self._values[node] = value
-        self.left.pop(node, None)
+        self.unlowered.pop(node, None)
         if quantizer is None:
             self._quantizers.pop(node, None)
         else:
@@ -82,10 +82,10 @@ class Lowering:
         """Set the new value of `node` to `floats`, quantized."""
         self.put(node, self.emit.quantize(floats, quantizer), quantizer)
 
-    def leave(self, node: Node, value: Node, called: str) -> None:
-        """Set the new value of `node` to `value`, which torch's own `called` computes."""
+    def put_unlowered(self, node: Node, value: Node, called: str) -> None:
+        """Set the new value of `node`, which has no rule, to `value`: torch's `called`."""
         self.put(node, value)
-        self.left[node] = called
+        self.unlowered[node] = called
 
     def copy(self, node: Node, read: Callable[[Argument], Argument]) -> Node:
         """Write `node` again, with the arguments that `read` returns."""
@@ -116,7 +116,7 @@ class Lowering:
         quantizer = self._quantizers.get(node)
         if quantizer is not None:
             return self.emit.dequantize(self._values[node], quantizer)
-        if node in self.left:
+        if node in self.unlowered:
             return self.emit.graph.call_method("dequantize", (self._values[node],))
         return self._values[node]
 

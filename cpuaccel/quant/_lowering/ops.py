@@ -203,7 +203,7 @@ def _add_number(emit: Emitter, q: Any, before: Quantizer, number: float) -> tupl
     lowest, highest = before.limits
     if not math.isfinite(number):
         raise ValueError(
-            f"cpuaccel.quant.lower: a number to add: expected a finite one, got {number}"
+            f"cpuaccel.quant.lower: the number to add: expected a finite one, got {number}"
         )
     # torch rounds half to even, as Python does.
     moved = before.zero_point - round(number / before.scale)

@@ -45,14 +45,14 @@ _FIXED = {
 """Functions whose result is quint8 with a fixed quantizer, whatever their operand is."""
 _FIXED_MODULES = {nn.Sigmoid: "sigmoid", nn.Hardsigmoid: "hardsigmoid", nn.Tanh: "tanh"}
 
-_MOVING_METHODS = elementwise.MOVING_METHODS | {
+_VIEW_METHODS = elementwise.VIEW_METHODS | {
     *("clone", "detach", "expand", "narrow", "repeat", "repeat_interleave", "select", "t"),
 }
-_MOVING_FUNCTIONS = elementwise.MOVING_FUNCTIONS | {
+_VIEW_FUNCTIONS = elementwise.VIEW_FUNCTIONS | {
     *(torch.repeat_interleave, torch.channel_shuffle, F.channel_shuffle, torch.clone, torch.narrow),
     *(F.pixel_shuffle, F.pixel_unshuffle, torch.select, torch.movedim, torch.swapaxes),
 }
-_MOVING_MODULES = elementwise.MOVING_MODULES | {
+_VIEW_MODULES = elementwise.VIEW_MODULES | {
     *(nn.Identity, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle),
 }
 """What does the same on integers."""
@@ -105,7 +105,7 @@ def _reads_sizes(node: Node) -> bool:
 
 def _moves(low: Lowering, node: Node, module: nn.Module | None) -> bool:
     """Return whether `node` only moves or joins integers of one quantizer."""
-    if _among(node, module, _MOVING_FUNCTIONS, _MOVING_METHODS, _MOVING_MODULES):
+    if _among(node, module, _VIEW_FUNCTIONS, _VIEW_METHODS, _VIEW_MODULES):
         return True
     if node.op != "call_function" or node.target not in _JOINING:
         return False

@@ -11,12 +11,12 @@ from torch.fx import Graph, GraphModule, Node
 
 from cpuaccel import _log
 from cpuaccel.quant._fusion import elementwise
-from cpuaccel.quant._fusion.model import Model, watched
+from cpuaccel.quant._fusion.model import Model, has_hooks
 from cpuaccel.quant._lowering import embedding, layers, ops, tensors
 from cpuaccel.quant._lowering.lowering import Lowering
 from cpuaccel.quant._lowering.values import Quantizer, plain_dtype
 
-LEFT = "cpuaccel_left"
+UNLOWERED = "cpuaccel_left"
 """Key in `meta` of a lowered model: the nodes that still run on torch's quantized tensors."""
 
 
@@ -34,8 +34,8 @@ def lower_module(module: GraphModule) -> GraphModule:
     lowered = _module(low, graph, module)
     lowered.graph.eliminate_dead_code()
     lowered = _module(low, lowered.graph, module)  # drops attributes that are no longer read
-    lowered.meta[LEFT] = {node.name: called for node, called in low.left.items()}
-    for node, called in low.left.items():
+    lowered.meta[UNLOWERED] = {node.name: called for node, called in low.unlowered.items()}
+    for node, called in low.unlowered.items():
         _log.logger.warning("cpuaccel.quant.lower: %s (%s) is not lowered", node.name, called)
     return lowered
 
@@ -53,8 +53,8 @@ def _lower_node(low: Lowering, node: Node) -> None:
     elif not _by_list(low, node, module):
         if not low.is_quantized(node):
             low.put(node, low.copy(node, low.as_is))
-        elif low.reads_left(node) or not tensors.lower(low, node, module):
-            low.leave(node, low.copy(node, low.as_quantized), _called(node, module))
+        elif low.reads_unlowered(node) or not tensors.lower(low, node, module):
+            low.put_unlowered(node, low.copy(node, low.as_quantized), _called(node, module))
     if elementwise.mutates(node, module) and node.all_input_nodes:
         # Nodes that read the operand from here on read the result.
         first = node.all_input_nodes[0]
@@ -65,7 +65,7 @@ def _lower_node(low: Lowering, node: Node) -> None:
 def _by_list(low: Lowering, node: Node, module: nn.Module | None) -> bool:
     """Lower a node that has a rule of its own, and return whether it has one."""
     if module is not None:
-        return not watched(module) and _by_module(low, node, module)
+        return not has_hooks(module) and _by_module(low, node, module)
     if node.op == "call_method" and node.target == "dequantize":
         return _dequantize(low, node)
     if node.op == "call_function" and node.target is torch.quantize_per_tensor:
@@ -136,8 +136,8 @@ def _arguments(node: Node) -> list[Any]:
                 given.append(node.kwargs.get(each.name, each.default_value))
             return given
     raise TypeError(
-        f"cpuaccel.quant.lower: {node.name}: expected arguments of a form of {node.target}, got "
-        f"{node.args}, {node.kwargs}"
+        f"cpuaccel.quant.lower: {node.name}: expected arguments that a schema of {node.target}"
+        f" accepts, got {node.args}, {node.kwargs}"
     )
 
 

@@ -60,7 +60,10 @@ def emit_weight(emit: Emitter, name: str, weight: Tensor) -> Node:
         return emit.call(torch.Tensor.float, emit.constant(f"{name}_weight", weight.detach()))
     dtype = plain_dtype(weight.dtype)
     if dtype is None:
-        raise TypeError(f"cpuaccel.quant.lower: weight of {name}: {weight.dtype} has no lowering")
+        raise TypeError(
+            f"cpuaccel.quant.lower: weight of {name}: expected dtype qint8 or quint8,"
+            f" got {weight.dtype}"
+        )
     q = emit.constant(f"{name}_weight", weight.int_repr())
     if weight.qscheme() == torch.per_tensor_affine:
         return emit.dequantize(q, Quantizer(weight.q_scale(), weight.q_zero_point(), dtype))

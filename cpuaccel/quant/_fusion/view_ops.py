@@ -15,14 +15,14 @@ from cpuaccel.quant._fusion.regions import Values
 from cpuaccel.quant._fusion.sizes import is_size
 
 
-def move_quantised(model: Model) -> None:
+def move_quantized(model: Model) -> None:
     """Put ops that move values between a dequantize and a quantize before both."""
     values = Values(model)
     moved: dict[tuple[Node, Node], Node] = {}
     for node in list(model.graph.nodes):
         if node.target is torch.quantize_per_tensor and torch.quint8 in node.args:
             path = _path(model, values, node)
-            if any(model.is_moving(step) for step in path):
+            if any(model.is_view_op(step) for step in path):
                 _rewrite(model, node, path, moved)
 
 
@@ -35,12 +35,12 @@ def _path(model: Model, values: Values, node: Node) -> list[Node]:
     while True:
         step = path[0]
         operands = [operand for operand in model.operands(step) if not is_size(operand)]
-        if values.written(step) or len(operands) != 1 or operands[0] is not step.args[0]:
+        if values.mutated(step) or len(operands) != 1 or operands[0] is not step.args[0]:
             return []
         before = operands[0]
         if values.quantizer(before) is not None:
             return path
-        if not (model.is_moving(before) or model.is_elementwise(before)):
+        if not (model.is_view_op(before) or model.is_elementwise(before)):
             return []
         path.insert(0, before)
 
@@ -52,13 +52,13 @@ def _rewrite(
     assert isinstance(current, Node)
     with model.graph.inserting_before(node):
         for step in path:
-            if model.is_moving(step):
+            if model.is_view_op(step):
                 key = (step, current)
                 if key not in moved:
                     moved[key] = _copy(model, step, current)
                 current = moved[key]
         for step in path:
-            if not model.is_moving(step):
+            if not model.is_view_op(step):
                 current = _copy(model, step, current)
     node.replace_all_uses_with(current)
     current.meta.update(node.meta)
