@@ -12,11 +12,12 @@ import typing as _typing
 import torch as _torch  # noqa: F401
 
 from cpuaccel import memory
+from cpuaccel import quant as quant  # cpuaccel.quant.fuse needs no import of its own
+from cpuaccel._switch import disable, enable, enabled, is_enabled
 from cpuaccel._version import __version__
 from cpuaccel.diagnostics import clear_caches, explain, reset_stats, stats
 from cpuaccel.precision import fastmath
 from cpuaccel.prepacking import prepack, unpack
-from cpuaccel.quant.engine import disable, enable, enabled, is_enabled
 
 __all__ = [
     "__version__",

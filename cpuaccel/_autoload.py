@@ -6,19 +6,18 @@ import warnings
 
 
 def autoload() -> None:
-    """Switch the engine on, unless CPUACCEL=0. Never raises: at most it warns, once.
+    """Switch cpuaccel on, unless CPUACCEL=0. Never raises: at most it warns, once.
 
     torch runs this near the end of its own import and turns any exception into a failed `import
     torch`.
     """
     try:
-        from cpuaccel import config
-        from cpuaccel.quant import engine
+        from cpuaccel import _switch, config
 
         if not config.get("enabled"):
             return
         try:
-            engine.enable()
+            _switch.enable()
 
             from cpuaccel.compile.frontend import converted_models
 
@@ -28,5 +27,5 @@ def autoload() -> None:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
     except Exception:
         # If warnings are errors, the warning above ends here. cpuaccel.enable() and `python -m
-        # cpuaccel info` still say why the engine is off.
+        # cpuaccel info` still say why it is off.
         return

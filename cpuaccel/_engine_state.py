@@ -1,4 +1,4 @@
-"""Whether cpuaccel is on, and the reason if it is off. `cpuaccel.quant.engine` switches it."""
+"""Whether cpuaccel is on, and the reason if it is off. `cpuaccel._switch` switches it."""
 
 from __future__ import annotations
 

@@ -8,12 +8,11 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
-from cpuaccel import _native
+from cpuaccel import _engine_state, _native
 from cpuaccel import config as settings
 from cpuaccel.compile.common import report, report_cache, tuning_cache
 from cpuaccel.compile.frontend import inductor_pass
 from cpuaccel.compile.passes import decompositions, interpolate
-from cpuaccel.quant import engine
 
 
 def compile(
@@ -86,7 +85,7 @@ def _packs_what_is_frozen(gm: GraphModule) -> bool:
     Regions fold and pack weights themselves. Weights of 8 bits stay frozen, because Inductor's
     patterns for them need constants.
     """
-    if not (engine.is_enabled() and hasattr(_native.load(), "find_partitions")):
+    if not (_engine_state.is_enabled() and hasattr(_native.load(), "find_partitions")):
         return False
     weights = [*gm.parameters(), *gm.buffers()]
     for node in gm.graph.find_nodes(op="placeholder"):

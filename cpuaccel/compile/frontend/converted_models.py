@@ -20,11 +20,10 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_map
 
-from cpuaccel import _log
+from cpuaccel import _engine_state, _log
 from cpuaccel.compile.capture.module_attributes import Attributes, Changes
 from cpuaccel.compile.capture.quantized_models import has_float_layers, is_converted, watch
 from cpuaccel.compile.validate.comparison import compare
-from cpuaccel.quant import engine
 from cpuaccel.quant._eager_modules import holds_quantized
 
 BACKEND = "cpuaccel"
@@ -139,7 +138,7 @@ class _Lowering:
         self._never = ""  # the reason why nothing is lowered any more
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        ready = self._ready() if engine.is_enabled() else None
+        ready = self._ready() if _engine_state.is_enabled() else None
         if ready is None or not ready.is_for(args, kwargs):
             return self._otherwise(*args, **kwargs)
         if not torch.is_autocast_enabled("cpu"):

@@ -9,7 +9,7 @@ from torch._guards import TracingContext
 from torch._inductor import config, custom_graph_pass
 from torch.fx import Graph, Node
 
-from cpuaccel import _log, _native
+from cpuaccel import _engine_state, _log, _native
 from cpuaccel import config as settings
 from cpuaccel._inductor import keys
 from cpuaccel.compile.bridge import torch_fallback
@@ -17,7 +17,6 @@ from cpuaccel.compile.common import report
 from cpuaccel.compile.partition import cheap_ops, cost, insertion, region_report, regions
 from cpuaccel.compile.passes import packed_linears
 from cpuaccel.compile.validate.region_timing import Race
-from cpuaccel.quant import engine
 
 _COMPILE = Path(__file__).parents[1]
 """cpuaccel/compile. All of it decides what the pass does, so that all of it is in the key."""
@@ -72,13 +71,14 @@ class GraphPass(_Base):  # type: ignore[misc]
         before = None if self._before is None else self._before.uuid()
         native = _native.load()
         untimed = settings.get("deterministic")
-        ours = keys.sources(_COMPILE), engine.is_enabled(), self._timed, untimed, cost.overruled()
+        enabled = _engine_state.is_enabled()
+        ours = keys.sources(_COMPILE), enabled, self._timed, untimed, cost.overruled()
         return before, *ours, native.isa(), native.cpu_vendor()
 
 
 def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | None:
     """Put regions, or cpuaccel's linear layers, into an inference graph, and return the report."""
-    if not engine.is_enabled():
+    if not _engine_state.is_enabled():
         report.say_left("graph", "cpuaccel is off")
         return None
     if not hasattr(_native.load(), "find_partitions"):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from cpuaccel import _log, _native, _transforms
+from cpuaccel import _engine_state, _log, _native, _transforms
 from cpuaccel.compile.capture import input_signature, training_mode
 from cpuaccel.compile.capture.capture import Capture
 from cpuaccel.compile.capture.memory_overlap import is_shared
@@ -36,7 +36,6 @@ from cpuaccel.compile.frontend.symbolic_captures import (
 )
 from cpuaccel.compile.validate import validation
 from cpuaccel.compile.validate.verdict import MODEL, Verdict
-from cpuaccel.quant import engine
 
 MAX_CAPTURES = 16
 """Maximum number of input signatures with a capture; the model itself runs for further ones."""
@@ -183,7 +182,7 @@ class Optimized(nn.Module):
     def _fallback_reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         if not self._captured_model or self._captured_model[0] is not self.model:
             self._reset()
-        if not engine.is_enabled():
+        if not _engine_state.is_enabled():
             return "cpuaccel is off"
         if self.training or training_mode.in_training(self.model):
             return "the model is in training mode"

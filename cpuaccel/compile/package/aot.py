@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
+from cpuaccel import _engine_state
 from cpuaccel._arguments import checked_inputs
 from cpuaccel._files import written
 from cpuaccel._prepack import matrix
@@ -27,7 +28,6 @@ from cpuaccel.compile.package.save import checked_path
 from cpuaccel.compile.partition import cost
 from cpuaccel.compile.passes import packed_linears
 from cpuaccel.compile.passes.aliasing import attribute_of
-from cpuaccel.quant import engine
 
 _PACKED = "packed in the file: AOTInductor calls torch's products without the dispatcher"
 
@@ -95,8 +95,8 @@ def _check(model: Any, path: str | os.PathLike[str]) -> Path:
             f"{name}: model: expected a model in eval mode (call model.eval()), got one in training"
             " mode"
         )
-    if not engine.is_enabled():
-        raise RuntimeError(f"{name}: cpuaccel is off: {engine.why_off()}")
+    if not _engine_state.is_enabled():
+        raise RuntimeError(f"{name}: cpuaccel is off: {_engine_state.why_off()}")
     return checked_path(name, path)
 
 

@@ -1,4 +1,4 @@
-"""The switch of the engine: registers cpuaccel's kernels over torch's, and restores torch's."""
+"""Switches cpuaccel on and off: registers its kernels over torch's, and restores torch's."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _lock = threading.RLock()
 
 
 def enable() -> None:
-    """Switch the engine on: quantized models use it under torch's engine "x86", on Arm "onednn".
+    """Switch cpuaccel on: quantized models use it under torch's engine "x86", on Arm "onednn".
 
     Raises:
-        RuntimeError: the engine cannot run here; the message says why and what to do.
+        RuntimeError: cpuaccel cannot run here; the message says why and what to do.
     """
     with _lock:
         module = load()
@@ -38,11 +38,11 @@ def enable() -> None:
         for fix in _torch_fixes():
             fix.install()
         _engine_state.set_on()
-        _log.logger.info("the engine is on (%s)", module.isa())
+        _log.logger.info("cpuaccel is on (%s)", module.isa())
 
 
 def disable() -> None:
-    """Switch the engine off: torch's own kernels are back. Does nothing if it is off."""
+    """Switch cpuaccel off: torch's own kernels are back. Does nothing if it is off."""
     with _lock:
         module = native()
         if module is not None:
@@ -51,15 +51,15 @@ def disable() -> None:
             for fix in _torch_fixes():
                 fix.uninstall()
         _engine_state.set_off()
-        _log.logger.info("the engine is off")
+        _log.logger.info("cpuaccel is off")
 
 
 @contextmanager
 def enabled(flag: bool = True) -> Iterator[None]:
-    """Switch the engine on (or off) for a block, for the whole process, and restore it after.
+    """Switch cpuaccel on (or off) for a block, for the whole process, and restore it after.
 
     Raises:
-        RuntimeError: `flag` is true and the engine cannot run here.
+        RuntimeError: `flag` is true and cpuaccel cannot run here.
     """
     before = is_enabled()
     _switch(flag)
@@ -70,7 +70,7 @@ def enabled(flag: bool = True) -> Iterator[None]:
 
 
 def _torch_fixes() -> tuple[Any, ...]:
-    """Return the modules that override Python functions of torch while the engine is on."""
+    """Return the modules that override Python functions of torch while cpuaccel is on."""
     # Another torch than this build's may lack what these import; `enable` rejects it before.
     from cpuaccel import _encoder_padding, _openmp_fork
     from cpuaccel.quant import _conv_modules, _sent_tensors
