@@ -7,26 +7,20 @@
 #include <cstdint>
 #include <string>
 
+#include "dnnl/post_op.h"
+
 namespace cpuaccel::dnnl_layer {
 
 enum class Kind : uint8_t { convolution, deconvolution, matmul };
 
-// The accumulation is followed by scale, bias, post-op and requantization, in this order.
-enum class PostOp : uint8_t {
-  none,
-  relu,
-  leaky_relu,  // alpha: negative slope
-  tanh,        // beta: scale of the requantization, applied after tanh; 1 for an f32 dst
-  sum,         // alpha, sum_zero_point: dst += alpha * (dst_before - sum_zero_point)
-  sum_relu,
-  hardswish,  // beta of this and the following: as for tanh
-  silu,
-  gelu,
-  gelu_tanh,
-};
-
 //   dst[n, oc, x] = requantize(post(scales[oc] * acc[n, oc, x] + bias[oc]))
 //   acc = sum over ic, taps of (src - src_zero_point) * weights
+// The accumulation is followed by scale, bias, post-op and requantization, in this order.
+// Parameters of post-ops:
+//   leaky_relu: alpha is the negative slope
+//   sum, sum_relu: dst += alpha * (dst_before - sum_zero_point)
+//   tanh, hardswish, silu, gelu, gelu_tanh: beta is the scale of the requantization, which comes
+//     after them; 1 for an f32 dst
 // src u8 N x spatial x IC (channels last), weights s8, dst u8 or f32 N x spatial x OC.
 // matmul: spatial == 0, src N x IC (row major), weights IC x OC, dst N x OC.
 struct Problem {

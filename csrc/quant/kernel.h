@@ -8,23 +8,13 @@
 #include <string>
 
 #include "base/counters.h"
+#include "dnnl/post_op.h"
 #include "quant/epilogue.h"
 #include "quant/weight.h"
 
 namespace cpuaccel::quant {
 
-enum class PostOp : uint8_t {
-  none,
-  relu,
-  leaky_relu,
-  tanh,
-  sum,
-  sum_relu,
-  hardswish,
-  silu,
-  gelu,  // by erf
-  gelu_tanh,
-};
+using dnnl_layer::PostOp;
 
 // The pointers, sizes and quantizers of one execution. Activations are channels last and uint8
 // (int8 if `s8`):

@@ -29,9 +29,6 @@ constexpr const char* kNoImplementation = "oneDNN has no fast kernel for this sh
 constexpr const char* kWrongCompensation =
     "oneDNN 3.2 gives wrong results for depthwise layers of 8 or 16 taps with a source zero point";
 
-dl::PostOp to_dnnl(PostOp post) { return static_cast<dl::PostOp>(post); }
-static_assert(static_cast<int>(PostOp::gelu_tanh) == static_cast<int>(dl::PostOp::gelu_tanh));
-
 // Whether post(scale * x) is scale * post(x).
 bool commutes_with_scales(PostOp post) {
   switch (post) {
@@ -56,7 +53,7 @@ dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias
   p.kind = shape.kind == LayerKind::linear ? dl::Kind::matmul
            : shape.kind == LayerKind::conv ? dl::Kind::convolution
                                            : dl::Kind::deconvolution;
-  p.post = to_dnnl(call.post);
+  p.post = call.post;
   p.bias = bias;
   p.src_zero_point = call.src_zero_point != 0;
   p.f32_dst = call.f32_dst;
@@ -102,7 +99,7 @@ dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias
 // runs: 58 us against 185 at 3x3 64->64 56x56, 44 against 55 at 1x1 256->1024 14x14, slower with
 // few results.
 bool wants_zero_point_in_bias(const dl::Problem& p) {
-  const bool linear = p.post == dl::PostOp::none || p.post == dl::PostOp::sum;
+  const bool linear = p.post == PostOp::none || p.post == PostOp::sum;
   return has_amx_arithmetic() && p.kind == dl::Kind::convolution && p.dst_zero_point &&
          !p.src_zero_point && !p.f32_dst && linear && p.OC / p.groups >= 64;
 }
