@@ -16,7 +16,7 @@ pytestmark = needs_plugin
 
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _NONE = -float("inf")
-_TORCHS = "eager attention is torch's on this CPU, for these sizes (why_no_attention)"
+_TORCHS = "torch runs eager attention of these sizes on this CPU (attention_fallback_reason)"
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
