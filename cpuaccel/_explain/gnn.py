@@ -23,11 +23,11 @@ def pyg_rows(path: str, module: nn.Module) -> Iterator[Row]:
         return
     if isinstance(module, layers.FastLayer):
         cls = type(module)
-        last = layers.last_refusal.get(module, "")
+        last = layers.last_fallback_reason.get(module, "")
         note = f"last call fell back to torch_geometric: {last}" if last else ""
         yield Row(path, f"pyg.{cls.__name__}", "cpuaccel", cls.kernels, FUSED, note)
         return
-    reason = sys.modules["cpuaccel.gnn.accelerate"].why_left(module)
+    reason = sys.modules["cpuaccel.gnn.accelerate"].not_accelerated_reason(module)
     if reason:
         name = f"pyg.{type(module).__name__}"
         yield Row(path, name, "torch", note=f"not accelerated: {reason}")

@@ -12,13 +12,13 @@ from typing import Any
 
 from cpuaccel import _log
 
-_ENTRY = "torch._inductor.compile_fx"
-"""The module that every way into Inductor imports. Once loaded, it has imported the rest of it."""
+_INDUCTOR_MODULE = "torch._inductor.compile_fx"
+"""The module that every use of Inductor imports. It imports the rest of Inductor."""
 
 
 def install() -> None:
     """Register with Inductor: now if it is imported already, else when it is."""
-    if _ENTRY in sys.modules:
+    if _INDUCTOR_MODULE in sys.modules:
         _register()
     elif _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -27,11 +27,11 @@ def install() -> None:
 def _register() -> None:
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    # If another version of Inductor lacks something, compiling goes on without cpuaccel.
+    # With a version of Inductor that lacks something, graphs compile without cpuaccel's pass.
     try:
         importlib.import_module("cpuaccel._inductor.graph_pass").register()
     except Exception as error:
-        _log.logger.warning("compiled graphs run torch's own kernels: %s", error)
+        _log.logger.warning("Inductor graphs run without cpuaccel's pass: %s", error)
 
 
 class _Finder(MetaPathFinder):
@@ -40,17 +40,17 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != _ENTRY:
+        if fullname != _INDUCTOR_MODULE:
             return None
         others = (each for each in list(sys.meta_path) if each is not self)
         specs = (each.find_spec(fullname, path, target) for each in others)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and spec.loader is not None:
-            _follow(spec.loader)
+            _register_after(spec.loader)
         return spec
 
 
-def _follow(loader: Any) -> None:
+def _register_after(loader: Any) -> None:
     execute = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:

@@ -4,7 +4,7 @@ Inductor turns them into compare-and-swap loops. Here they become
 
 - cpuaccel::index_sum if the summands are rows of another tensor, read by an index and scaled by
   at most one number each: message passing, forward and backward, without the messages;
-- torch's own op in all other cases that cpuaccel's eager kernel takes.
+- torch's own op in all other cases that cpuaccel's eager kernel supports.
 
 The rule of the graph's op says which values an index may have: index and index_put take negative
 ones, gather and the scatter ops reject them. index_sum gets the names of these ops. Inductor
@@ -28,7 +28,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
 from cpuaccel._inductor.nodes import call, keep_origin
-from cpuaccel._ops import graph as _graph_ops  # noqa: F401  the fake kernel of index_sum
+from cpuaccel._ops import fused_gnn as _fused_gnn_ops  # noqa: F401  the fake kernel of index_sum
 
 _aten: Any = torch.ops.aten
 _TYPES = (torch.float32, torch.float64)
@@ -41,32 +41,32 @@ _VIEWS = (_aten.reshape.default, _aten.view.default, _aten.unsqueeze.default)
 
 @dataclass(frozen=True)
 class RowSum:
-    """result = base, and then result[index[e]] += terms[e] for each e."""
+    """result = base, and then result[index[e]] += summands[e] for each e."""
 
     base: Node
     index: Node
-    """One number for each row of `terms`. It has one dimension, except for index_put."""
-    terms: Node
-    added: str
-    """The op that took the index, a name that csrc/ops/gnn/index_rule.cpp knows."""
+    """One number for each row of `summands`. It has one dimension, except for index_put."""
+    summands: Node
+    scatter_op: str
+    """The op that reads the index; csrc/ops/gnn/index_rule.cpp has the rule of each name."""
 
 
 @dataclass(frozen=True)
 class Messages:
-    """terms[e] = x[index[e]], times weight[e] if there is one; x is [N, K] or [N, heads, K]."""
+    """summands[e] = x[index[e]], times weight[e] if there is one; x is [N, K] or [N, heads, K]."""
 
     x: Node
     index: Node
     weight: Node | None
     """Shape [E, 1] or [E, heads, 1]."""
-    read: str
-    """The op that took the index, a name that csrc/ops/gnn/index_rule.cpp knows."""
+    gather_op: str
+    """The op that reads the index; csrc/ops/gnn/index_rule.cpp has the rule of each name."""
 
 
 def rewrite(graph: Graph) -> None:
-    """Replace the sums that cpuaccel's kernels take in a graph of ATen ops after autograd.
+    """Replace the sums that cpuaccel's kernels support in a graph of ATen ops after autograd.
 
-    Others are counted as fallbacks of "inductor.<op>".
+    Other sums are counted as fallbacks of "inductor.<op>".
     """
     for node in list(graph.nodes):
         match = _MATCHES.get(node.target) if node.op == "call_function" else None
@@ -87,30 +87,30 @@ def rewrite(graph: Graph) -> None:
 # Matching
 
 
-# Each function returns a RowSum, the reason why a sum is not one of rows, or "" if it is no sum.
+# Each function returns a RowSum; the reason why a sum is not supported; or "" if it is no sum.
 
 
 def _of_scatter_add(node: Node) -> RowSum | str:
-    base, dim, index, terms = node.args
-    return _row_sum(base, dim, _rows_index(index), terms, "scatter_add")
+    base, dim, index, summands = node.args
+    return _row_sum(base, dim, _rows_index(index), summands, "scatter_add")
 
 
 def _of_scatter_reduce(node: Node) -> RowSum | str:
-    base, dim, index, terms, reduce = node.args
+    base, dim, index, summands, reduce = node.args
     if reduce != "sum":
         return ""
     if not node.kwargs.get("include_self", True):
-        return "without self"
-    return _row_sum(base, dim, _rows_index(index), terms, "scatter_reduce")
+        return "include_self=False"
+    return _row_sum(base, dim, _rows_index(index), summands, "scatter_reduce")
 
 
 def _of_index_put(node: Node) -> RowSum | str:
-    base, indices, terms, *accumulate = node.args
+    base, indices, summands, *accumulate = node.args
     if not (accumulate and accumulate[0]):
         return ""
     if len(indices) != 1:  # type: ignore[arg-type]
-        return "indices"
-    return _row_sum(base, 0, indices[0], terms, "index_put")  # type: ignore[index]
+        return "several index tensors"
+    return _row_sum(base, 0, indices[0], summands, "index_put")  # type: ignore[index]
 
 
 _MATCHES: dict[Any, Callable[[Node], RowSum | str]] = {
@@ -121,19 +121,19 @@ _MATCHES: dict[Any, Callable[[Node], RowSum | str]] = {
 }
 
 
-def _row_sum(base: Any, dim: Any, index: Any, terms: Any, op: str) -> RowSum | str:
-    to, numbers, added = _tensor(base), _tensor(index), _tensor(terms)
-    if to is None or added is None:
-        return "layout"
-    if to.dim() == 0 or dim not in (0, -to.dim()):
-        return "dimension"
+def _row_sum(base: Any, dim: Any, index: Any, summands: Any, op: str) -> RowSum | str:
+    dst, numbers, values = _tensor(base), _tensor(index), _tensor(summands)
+    if dst is None or values is None:
+        return "not dense tensors on the CPU"
+    if dst.dim() == 0 or dim not in (0, -dst.dim()):
+        return "not along dimension 0"
     if numbers is None:
-        return "an index for each number"
-    if to.dtype not in _TYPES or added.dtype != to.dtype or numbers.dtype not in _INDICES:
-        return "type"
-    if numbers.dim() == 0 or not _same(added.shape, (*numbers.shape, *to.shape[1:])):
-        return "shape"
-    return RowSum(base, index, terms, op)
+        return "an index for each element, not for each row"
+    if dst.dtype not in _TYPES or values.dtype != dst.dtype or numbers.dtype not in _INDICES:
+        return "unsupported dtype"
+    if numbers.dim() == 0 or not _same(values.shape, (*numbers.shape, *dst.shape[1:])):
+        return "shapes do not match"
+    return RowSum(base, index, summands, op)
 
 
 def _rows_index(node: Any) -> Any:
@@ -155,10 +155,10 @@ def _rows_index(node: Any) -> Any:
 
 
 def _messages(row_sum: RowSum) -> Messages | None:
-    terms, index = row_sum.terms, row_sum.index.meta["val"]
-    x = _tensor(terms) if index.dim() == 1 else None
+    summands, index = row_sum.summands, row_sum.index.meta["val"]
+    x = _tensor(summands) if index.dim() == 1 else None
     # Messages that a backward graph keeps anyway are read once more at no cost.
-    if x is None or x.dim() not in (2, 3) or any(user.op == "output" for user in terms.users):
+    if x is None or x.dim() not in (2, 3) or any(user.op == "output" for user in summands.users):
         return None
     columns = x.shape[1:]
     if statically_known_true(columns.numel() < _LEAST_COLUMNS):
@@ -166,24 +166,24 @@ def _messages(row_sum: RowSum) -> Messages | None:
     # _fuse() flattens the heads and splits them again, which needs known sizes.
     if len(columns) == 2 and not all(isinstance(size, int) and size for size in columns):
         return None
-    gathered = _gathered(terms, x)
+    gathered = _gathered(summands, x)
     if gathered is not None:
-        source, numbers, read = gathered
-        return Messages(source, numbers, None, read)
-    if terms.target is not _aten.mul.Tensor:
+        source, numbers, op = gathered
+        return Messages(source, numbers, None, op)
+    if summands.target is not _aten.mul.Tensor:
         return None
-    for rows, weight in (terms.args, terms.args[::-1]):
+    for rows, weight in (summands.args, summands.args[::-1]):
         gathered = _gathered(rows, x)
         if gathered is not None and _is_column(weight, x):
-            source, numbers, read = gathered
-            return Messages(source, numbers, weight, read)  # type: ignore[arg-type]
+            source, numbers, op = gathered
+            return Messages(source, numbers, weight, op)  # type: ignore[arg-type]
     return None
 
 
-def _gathered(node: Any, terms: Tensor) -> tuple[Node, Node, str] | None:
-    """Return x, its one-dimensional index and the op if `node` is rows of x shaped like `terms`."""
+def _gathered(node: Any, summands: Tensor) -> tuple[Node, Node, str] | None:
+    """Return x, its 1-D index and the op if `node` is rows of x with the shape of `summands`."""
     rows = _tensor(node)
-    if rows is None or rows.dtype != terms.dtype or not _same(rows.shape, terms.shape):
+    if rows is None or rows.dtype != summands.dtype or not _same(rows.shape, summands.shape):
         return None
     node = _unexpanded(node)
     if node.target in (_aten.index.Tensor, _aten._unsafe_index.Tensor):
@@ -263,8 +263,8 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
             row_sum.index,
             weight,
             _size(graph, row_sum.base),
-            messages.read,
-            row_sum.added,
+            messages.gather_op,
+            row_sum.scatter_op,
         )
         if len(sizes) == 2:
             total = call(graph, _aten.reshape.default, total, [-1, *sizes])
@@ -276,13 +276,13 @@ def _fuse(node: Node, row_sum: RowSum, messages: Messages) -> None:
 def _call_torch(node: Node, row_sum: RowSum) -> None:
     # Inductor would turn index_put into index_put_ and then reuse the memory of its operand while
     # the result, which is the same memory, is still read. The functional op stays functional.
-    graph, base, terms = node.graph, row_sum.base, row_sum.terms
+    graph, base, summands = node.graph, row_sum.base, row_sum.summands
     with graph.inserting_before(node):
-        if row_sum.added == "index_put":
+        if row_sum.scatter_op == "index_put":
             op = _aten._index_put_impl.default
-            total = call(graph, op, base, [row_sum.index], terms, True)
+            total = call(graph, op, base, [row_sum.index], summands, True)
         else:
-            total = call(graph, _aten.index_add.default, base, 0, row_sum.index, terms)
+            total = call(graph, _aten.index_add.default, base, 0, row_sum.index, summands)
     total.meta["should_fallback"] = True
     _replace(node, total)
 

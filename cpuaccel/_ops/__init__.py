@@ -1,1 +1,1 @@
-"""cpuaccel's ops as torch's compiler sees them: a fake kernel for each op in csrc/ops."""
+"""Fake kernels and derivatives of cpuaccel's ops, for torch.compile, torch.export and autograd."""

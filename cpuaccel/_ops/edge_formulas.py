@@ -129,8 +129,8 @@ def edge_stats_backward(
     if grad_mean is not None:
         of_messages = of_messages + (grad_mean / count).index_select(0, end)
     if grad_var is not None:
-        centred = messages - mean.index_select(0, end)
-        of_messages = of_messages + 2 * (grad_var / count).index_select(0, end) * centred
+        centered = messages - mean.index_select(0, end)
+        of_messages = of_messages + 2 * (grad_var / count).index_select(0, end) * centered
     for grad, extreme, ties in (
         (grad_smallest, smallest, ties_smallest),
         (grad_largest, largest, ties_largest),

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
 from cpuaccel import _native
+from cpuaccel._ops.linear_result import linear_result
 
 _native.load()  # registers the ops
 
@@ -41,14 +42,7 @@ def _packed_linear(
     bias: Tensor | None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    _torch._check(
-        input.dim() > 0 and input.shape[-1] == in_features,
-        lambda: (
-            f"cpuaccel::packed_linear: expected input of {in_features} features, got "
-            f"{list(input.shape)}"
-        ),
-    )
-    return input.new_empty([*input.shape[:-1], out_features])
+    return linear_result("packed_linear", input, out_features, in_features)
 
 
 @_torch.library.register_fake("cpuaccel::packed_convolution")  # type: ignore[untyped-decorator]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
+from cpuaccel._ops.linear_result import linear_result
 
 _native.load()  # registers the ops
 
@@ -34,11 +35,4 @@ def _saved_linear(
     bias: Tensor | None,
     function: str,
 ) -> Tensor:
-    _torch._check(
-        input.dim() > 0 and input.shape[-1] == in_features,
-        lambda: (
-            f"cpuaccel::saved_linear: expected input of {in_features} features, got "
-            f"{list(input.shape)}"
-        ),
-    )
-    return input.new_empty([*input.shape[:-1], out_features])
+    return linear_result("saved_linear", input, out_features, in_features)

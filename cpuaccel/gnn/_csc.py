@@ -54,21 +54,23 @@ def graph_of(data: Any, is_sorted: bool, share_memory: bool) -> Graph:
     """
     kind = DataType.from_data(data)
     if kind == DataType.homogeneous:
-        return _plain(data, is_sorted, share_memory)
+        return _homogeneous(data, is_sorted, share_memory)
     if kind == DataType.heterogeneous:
-        return _typed(data, is_sorted, share_memory)
+        return _heterogeneous(data, is_sorted, share_memory)
     return _remote(*data)
 
 
-def _plain(data: Data, is_sorted: bool, share_memory: bool) -> Graph:
+def _homogeneous(data: Data, is_sorted: bool, share_memory: bool) -> Graph:
     _check_edges(None, data.edge_index, (data.num_nodes, data.num_nodes), is_sorted)
     colptr, row, permutation = to_csc(
         data, device="cpu", share_memory=share_memory, is_sorted=is_sorted
     )
-    return Graph([None], [None], [data.num_nodes], [_own(colptr)], [_own(row)], permutation)
+    return Graph(
+        [None], [None], [data.num_nodes], [_index_tensor(colptr)], [_index_tensor(row)], permutation
+    )
 
 
-def _typed(data: HeteroData, is_sorted: bool, share_memory: bool) -> Graph:
+def _heterogeneous(data: HeteroData, is_sorted: bool, share_memory: bool) -> Graph:
     node_types, edge_types = data.metadata()
     num_nodes = {name: data[name].num_nodes for name in node_types}
     for name in edge_types:
@@ -81,8 +83,8 @@ def _typed(data: HeteroData, is_sorted: bool, share_memory: bool) -> Graph:
         list(node_types),
         list(edge_types),
         list(num_nodes.values()),
-        [_own(colptr[name]) for name in edge_types],
-        [_own(row[name]) for name in edge_types],
+        [_index_tensor(colptr[name]) for name in edge_types],
+        [_index_tensor(row[name]) for name in edge_types],
         permutation,
     )
 
@@ -93,15 +95,17 @@ def _remote(features: Any, graph: Any) -> Graph:
     row, colptr, permutation = graph.csc()
     if edge_types == [None]:
         nodes = max(attributes[0].size)
-        return Graph([None], [None], [nodes], [_own(colptr)], [_own(row)], permutation)
+        return Graph(
+            [None], [None], [nodes], [_index_tensor(colptr)], [_index_tensor(row)], permutation
+        )
     groups = (attribute.group_name for attribute in features.get_all_tensor_attrs())
     node_types = list(dict.fromkeys(name for name in groups if isinstance(name, str)))
     return Graph(
         node_types,
         edge_types,
         [remote_backend_utils.size(features, graph, name) for name in node_types],
-        [_own(colptr[name]) for name in edge_types],
-        [_own(row[name]) for name in edge_types],
+        [_index_tensor(colptr[name]) for name in edge_types],
+        [_index_tensor(row[name]) for name in edge_types],
         permutation,
     )
 
@@ -112,22 +116,22 @@ def _check_edges(name: Any, edges: Any, size: tuple[int, int], is_sorted: bool) 
         return
     of_type = "" if name is None else f" of {name}"
     for place, (ends, nodes) in enumerate(zip(edges, size, strict=True)):
-        numbers = _own(ends)
+        numbers = _index_tensor(ends)
         least, most = (int(number) for number in numbers.aminmax())
         if least < 0 or most >= nodes:
             raise IndexError(
                 f"edge_index[{place}]{of_type}: expected nodes of at least 0 and below {nodes}, "
                 f"but got {least if least < 0 else most}"
             )
-    ends = _own(edges[1])
+    ends = _index_tensor(edges[1])
     if is_sorted and not bool((ends[:-1] <= ends[1:]).all()):
         raise ValueError(
-            f"edge_index{of_type}: expected it to be sorted by column as is_sorted says, "
-            "but it is not"
+            f"edge_index{of_type}: expected edges sorted by destination, because is_sorted=True, "
+            "but they are not"
         )
 
 
-def _own(numbers: Tensor) -> Tensor:
+def _index_tensor(numbers: Tensor) -> Tensor:
     # PyG's Index is a wrapper around a tensor.
     plain = numbers.as_tensor() if hasattr(numbers, "as_tensor") else numbers
     return plain if plain.dtype in (torch.int32, torch.int64) else plain.long()

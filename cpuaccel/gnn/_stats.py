@@ -19,7 +19,7 @@ class Stats(NamedTuple):
 
 
 def stats(x: Tensor, edges: Tensor, shift: Tensor | None, rows: int) -> Stats:
-    """Return them for sorted edges (`_graph`), x of shape [N, K] and shift of [M, K] or None."""
+    """Return them for sorted edges (`_edges`), x of shape [N, K] and shift of [M, K] or None."""
     return Stats(*torch.ops.cpuaccel.edge_stats(x, edges, shift, rows, "all")[:4])
 
 

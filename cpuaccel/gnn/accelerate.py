@@ -13,7 +13,7 @@ from cpuaccel import _engine_state
 
 Model = TypeVar("Model", bound=nn.Module)
 
-_left: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+_not_accelerated: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 
 
 def accelerate(model: Model) -> Model:
@@ -59,11 +59,11 @@ def accelerate(model: Model) -> Model:
     for module in model.modules():
         if not isinstance(module, MessagePassing) or isinstance(module, FastLayer):
             continue
-        why = _why_not(module)
-        if why:
-            _left[module] = why
+        reason = _unsupported_reason(module)
+        if reason:
+            _not_accelerated[module] = reason
         else:
-            _left.pop(module, None)
+            _not_accelerated.pop(module, None)
             change(module, FAST[type(module)])
     return model
 
@@ -79,29 +79,29 @@ def unaccelerate(model: Model) -> Model:
     for module in model.modules() if layers is not None else ():
         if isinstance(module, layers.FastLayer):
             layers.change(module, module.plain_class)
-        _left.pop(module, None)
+        _not_accelerated.pop(module, None)
     return model
 
 
-def why_left(module: nn.Module) -> str:
-    """Return why `accelerate` left `module` unchanged; "" if it changed it or was not called."""
-    return _left.get(module, "")
+def not_accelerated_reason(module: nn.Module) -> str:
+    """Return why `accelerate` did not change `module`; "" if it changed it or was not called."""
+    return _not_accelerated.get(module, "")
 
 
-def _why_not(module: Any) -> str:
+def _unsupported_reason(module: Any) -> str:
     from cpuaccel.gnn._layers import FAST as fast
-    from cpuaccel.gnn._layers import replaced
+    from cpuaccel.gnn._layers import replaced_method
 
     cls = fast.get(type(module))
     if cls is None:
         base = next((c for c in type(module).__mro__ if c in fast), None)
         if base is not None:
-            return f"a class of its own, made from {base.__name__}"
-        return "cpuaccel has no fused form for this kind of layer"
-    if name := replaced(module):
-        return f"its {name} was replaced"
-    why: str = cls.why_not(module)
-    return why
+            return f"a subclass of {base.__name__}"
+        return "cpuaccel has no fused form of this layer"
+    if name := replaced_method(module):
+        return f"its method {name} was replaced"
+    reason: str = cls.unsupported_reason(module)
+    return reason
 
 
 def _check(function: str, model: object) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cpuaccel.gnn import _check, _graph, _plain
+from cpuaccel.gnn import _check, _edges, _torch_fallback
 
 
 def edge_softmax(scores: Tensor, edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
@@ -37,12 +39,12 @@ def edge_softmax(scores: Tensor, edge_index: Tensor, num_nodes: int | None = Non
     else:
         nodes = _check.count(name, "num_nodes", num_nodes)
     rows = scores if scores.dim() == 2 else scores[:, None]
-    if not _graph.takes(scores):
-        return _plain.edge_softmax(rows, edge_index, nodes).view_as(scores)
-    edges = _graph.sorted_edges(edge_index, nodes, nodes)
-    in_order = _graph.in_order(rows, edges, nodes, nodes)
+    if not _edges.supports(scores):
+        return _torch_fallback.edge_softmax(rows, edge_index, nodes).view_as(scores)
+    edges = _edges.sorted_edges(edge_index, nodes, nodes)
+    in_order = _edges.in_order(rows, edges, nodes, nodes)
     alpha = torch.ops.cpuaccel.edge_softmax(in_order, edges, nodes, nodes)
-    return _graph.unsorted(alpha, edges, nodes, nodes).view_as(scores)
+    return _edges.unsorted(alpha, edges, nodes, nodes).view_as(scores)
 
 
 def gat_attention(
@@ -84,8 +86,10 @@ def gat_attention(
     _check.shape(name, "score_src", score_src, x, [x.shape[0], x.shape[1]])
     _check.shape(name, "score_dst", score_dst, x, [None, x.shape[1]])
     _check.edge_index(name, edge_index)
-    if not _graph.takes(x) or 0 in x.shape[1:]:
-        return _plain.gat_attention(x, score_src, score_dst, edge_index, negative_slope, dropout)
+    if not _edges.supports(x) or 0 in x.shape[1:]:
+        return _torch_fallback.gat_attention(
+            x, score_src, score_dst, edge_index, negative_slope, dropout
+        )
     return gat_sum(x, score_src, score_dst, edge_index, False, negative_slope, dropout)
 
 
@@ -123,8 +127,10 @@ def gatv2_attention(
     _check.shape(name, "x_dst", x_dst, x_src, [None, *x_src.shape[1:]])
     _check.shape(name, "att", att, x_src, list(x_src.shape[1:]))
     _check.edge_index(name, edge_index)
-    if not _graph.takes(x_src) or 0 in x_src.shape[1:]:
-        return _plain.gatv2_attention(x_src, x_dst, att, edge_index, negative_slope, dropout)
+    if not _edges.supports(x_src) or 0 in x_src.shape[1:]:
+        return _torch_fallback.gatv2_attention(
+            x_src, x_dst, att, edge_index, negative_slope, dropout
+        )
     return gatv2_sum(x_src, x_dst, att, edge_index, False, negative_slope, dropout)
 
 
@@ -140,8 +146,8 @@ def head_scores(x: Tensor, att: Tensor) -> Tensor:
         att: shape [H, C], dtype of `x`.
     """
     heads, columns = att.shape
-    own = torch.eye(heads, dtype=att.dtype).repeat_interleave(columns, 0)
-    return x.flatten(1) @ (att.reshape(-1, 1) * own)
+    block_diagonal = torch.eye(heads, dtype=att.dtype).repeat_interleave(columns, 0)
+    return x.flatten(1) @ (att.reshape(-1, 1) * block_diagonal)
 
 
 def gat_sum(
@@ -155,13 +161,12 @@ def gat_sum(
 ) -> Tensor:
     """The same as `gat_attention`, without checks, and with a loop at each node if `loops`."""
     ops = torch.ops.cpuaccel
-    if not _graph.in_eager(edge_index):
-        kept = _drawn(x, score_dst, edge_index, loops, dropout)
-        result: Tensor = ops.gat_sum(x, score_src, score_dst, edge_index, loops, slope, kept)[0]
-        return result
+    if not _edges.in_eager(edge_index):
+        tensors = (x, score_src, score_dst, edge_index)
+        return _traced(ops.gat_sum, tensors, score_dst.shape[0], loops, slope, dropout)
     edges = _sorted_edges(x, score_dst, edge_index, loops)
     alpha = ops.gat_alpha(score_src, score_dst, edges, slope)
-    return _weighted(x, alpha, edges, score_dst.shape[0], dropout)
+    return _weighted_sum(x, alpha, edges, score_dst.shape[0], dropout)
 
 
 def gatv2_sum(
@@ -175,37 +180,40 @@ def gatv2_sum(
 ) -> Tensor:
     """The same as `gatv2_attention`, without checks, and with a loop at each node if `loops`."""
     ops = torch.ops.cpuaccel
-    if not _graph.in_eager(edge_index):
-        kept = _drawn(x_src, x_dst, edge_index, loops, dropout)
-        result: Tensor = ops.gatv2_sum(x_src, x_dst, att, edge_index, loops, slope, kept)[0]
-        return result
+    if not _edges.in_eager(edge_index):
+        tensors = (x_src, x_dst, att, edge_index)
+        return _traced(ops.gatv2_sum, tensors, x_dst.shape[0], loops, slope, dropout)
     edges = _sorted_edges(x_src, x_dst, edge_index, loops)
     scores = ops.gatv2_scores(x_src.flatten(1), x_dst.flatten(1), att, edges, slope)
     alpha = ops.edge_softmax(scores, edges, x_src.shape[0], x_dst.shape[0])
-    return _weighted(x_src, alpha, edges, x_dst.shape[0], dropout)
+    return _weighted_sum(x_src, alpha, edges, x_dst.shape[0], dropout)
 
 
 def _sorted_edges(src: Tensor, dst: Tensor, edge_index: Tensor, loops: bool) -> Tensor:
     nodes = min(src.shape[0], dst.shape[0]) if loops else None
-    return _graph.sorted_edges(edge_index, src.shape[0], dst.shape[0], nodes)
+    return _edges.sorted_edges(edge_index, src.shape[0], dst.shape[0], nodes)
 
 
-def _drawn(
-    src: Tensor, dst: Tensor, edge_index: Tensor, loops: bool, dropout: float
-) -> Tensor | None:
-    """Return dropout of ones, for the largest possible number of edges."""
-    if not dropout:
-        return None
-    most = _graph.most_edges(edge_index, src.shape[0], dst.shape[0], loops)
-    return functional.dropout(src.new_ones(most, src.shape[1]), dropout)
+def _traced(
+    op: Any, tensors: tuple[Tensor, ...], num_dst: int, loops: bool, slope: float, dropout: float
+) -> Tensor:
+    """Call gat_sum or gatv2_sum, the ops for compiled code, on (x, ..., edge_index)."""
+    x, *_, edge_index = tensors
+    mask = None
+    if dropout:
+        # Dropout of ones, for the largest possible number of edges.
+        most = _edges.max_edges(edge_index, x.shape[0], num_dst, loops)
+        mask = functional.dropout(x.new_ones(most, x.shape[1]), dropout)
+    result: Tensor = op(*tensors, loops, slope, mask)[0]
+    return result
 
 
-def _weighted(x: Tensor, alpha: Tensor, edges: Tensor, rows: int, dropout: float) -> Tensor:
+def _weighted_sum(x: Tensor, alpha: Tensor, edges: Tensor, rows: int, dropout: float) -> Tensor:
     ops = torch.ops.cpuaccel
     if dropout:
         # Drawn in the order of the edge_index, so that it equals a draw for unsorted edges.
-        kept = functional.dropout(torch.ones_like(alpha), dropout)
-        alpha = alpha * kept.index_select(0, _graph.order(edges, rows))
+        mask = functional.dropout(torch.ones_like(alpha), dropout)
+        alpha = alpha * mask.index_select(0, _edges.order(edges, rows))
     heads, columns = x.shape[1:]
     if heads == 1:
         total = ops.edge_sum(x.flatten(1), edges, alpha.flatten(), rows)

@@ -64,8 +64,8 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
         for name, value in (("time_attr", time_attr), ("weight_attr", weight_attr)):
             if value is not None:
                 raise NotImplementedError(
-                    f"{name}: expected None, but got {value!r}: cpuaccel samples all neighbours "
-                    "alike, not by their time or weight"
+                    f"{name}: expected None, but got {value!r}: every neighbor has the same "
+                    "probability, its time and weight do not count"
                 )
         if temporal_strategy not in ("uniform", "last"):
             raise ValueError(
@@ -125,21 +125,21 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
 
     def sample_from_nodes(self, inputs: Any, **_: Any) -> Any:
         """Return a SamplerOutput (HeteroSamplerOutput) around the nodes of a NodeSamplerInput."""
-        _refuse_time(inputs)
-        return self._finished(node_sample(inputs, self._sample))
+        _check_no_time(inputs)
+        return self._with_direction(node_sample(inputs, self._sample))
 
     def sample_from_edges(self, inputs: Any, neg_sampling: Any = None) -> Any:
         """Return a SamplerOutput (HeteroSamplerOutput) around the links of an EdgeSamplerInput.
 
         Negative links are drawn by the code of PyG's NeighborSampler.
         """
-        _refuse_time(inputs)
+        _check_no_time(inputs)
         output = edge_sample(
             inputs, self._sample, self.num_nodes, self.disjoint, None, neg_sampling
         )
-        return self._finished(output)
+        return self._with_direction(output)
 
-    def _finished(self, output: Any) -> Any:
+    def _with_direction(self, output: Any) -> Any:
         if self.subgraph_type == SubgraphType.bidirectional:
             return output.to_bidirectional(keep_orig_edges=self.keep_orig_edges)
         return output
@@ -168,11 +168,11 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
         counts: tuple[Any, Any] = (nodes_of_hop.tolist(), edges_of_hop.tolist())
         if self.subgraph_type == SubgraphType.induced:
             counts = (None, None)  # no hop has edges of its own
-        return (self._typed if self.is_hetero else self._plain)(
+        return (self._heterogeneous_output if self.is_hetero else self._homogeneous_output)(
             (node, src, dst, edge, batch), *counts
         )
 
-    def _plain(self, tensors: Any, nodes_of_hop: Any, edges_of_hop: Any) -> Any:
+    def _homogeneous_output(self, tensors: Any, nodes_of_hop: Any, edges_of_hop: Any) -> Any:
         node, row, col, edge, batch = (each and each[0] for each in tensors)
         return SamplerOutput(
             node=node,
@@ -184,7 +184,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
             num_sampled_edges=edges_of_hop and edges_of_hop[0],
         )
 
-    def _typed(self, tensors: Any, nodes_of_hop: Any, edges_of_hop: Any) -> Any:
+    def _heterogeneous_output(self, tensors: Any, nodes_of_hop: Any, edges_of_hop: Any) -> Any:
         node, row, col, edge, batch = tensors
 
         def of_nodes(values: Any) -> Any:
@@ -204,6 +204,6 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]
         )
 
 
-def _refuse_time(inputs: Any) -> None:
+def _check_no_time(inputs: Any) -> None:
     if inputs.time is not None:
         raise NotImplementedError("input_time: expected None: cpuaccel has no temporal sampling")

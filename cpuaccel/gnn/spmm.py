@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cpuaccel.gnn import _check, _graph, _plain
+from cpuaccel.gnn import _check, _edges, _torch_fallback
 
 _SPARSE = (torch.sparse_csr, torch.sparse_csc, torch.sparse_coo)
 
@@ -52,18 +52,18 @@ def gather_scale_reduce(
         _check.floats(name, "weight", weight, (1,), "[E]")
         _check.per_edge(name, "weight", weight, edge_index, x)
     nodes = x.shape[0] if num_nodes is None else _check.count(name, "num_nodes", num_nodes)
-    if not _graph.takes(x, weight):
-        return _plain.gather_scale_reduce(x, edge_index, weight, nodes, reduce)
-    edges = _graph.sorted_edges(edge_index, x.shape[0], nodes)
+    if not _edges.supports(x, weight):
+        return _torch_fallback.gather_scale_reduce(x, edge_index, weight, nodes, reduce)
+    edges = _edges.sorted_edges(edge_index, x.shape[0], nodes)
     if weight is not None:
-        weight = _graph.sorted_weight(weight, edges, x.shape[0], nodes)
+        weight = _edges.sorted_weight(weight, edges, x.shape[0], nodes)
     return reduce_sorted(x, edges, weight, nodes, reduce)
 
 
 def reduce_sorted(
     x: Tensor, edges: Tensor, weight: Tensor | None, rows: int, reduce: str
 ) -> Tensor:
-    """The same for edges and weights that are sorted (`_graph`)."""
+    """The same for edges and weights that are sorted (`_edges`)."""
     ops = torch.ops.cpuaccel
     if reduce in ("amax", "amin"):
         extreme: Tensor = ops.edge_extreme(x, edges, weight, rows, reduce == "amin")
@@ -80,10 +80,10 @@ def gcn_reduce(
     In compiled code `reduce` must be "sum" or "mean". `weight` does not learn.
     """
     ops, nodes = torch.ops.cpuaccel, x.shape[0]
-    if not _graph.in_eager(edge_index):
+    if not _edges.in_eager(edge_index):
         total: Tensor = ops.gcn_sum(x, edge_index, weight, loops, fill, False, reduce == "mean")
         return total
-    edges = _graph.sorted_edges(edge_index, nodes, nodes, nodes if loops else None)
+    edges = _edges.sorted_edges(edge_index, nodes, nodes, nodes if loops else None)
     values = ops.kept_gcn_weight(edge_index, weight, edges, nodes, loops, fill, x.dtype)
     return reduce_sorted(x, edges, values, nodes, reduce)
 

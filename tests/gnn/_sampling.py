@@ -25,7 +25,7 @@ class Csc:
     def nodes(self) -> int:
         return len(self.colptr) - 1
 
-    def neighbours(self, node: int) -> list[int]:
+    def neighbors(self, node: int) -> list[int]:
         return self.row[self.colptr[node] : self.colptr[node + 1]].tolist()
 
 
@@ -89,7 +89,7 @@ def hops_of(graph: Csc, seeds: list[int], hops: int) -> list[set[int]]:
     seen = set(seeds)
     found = [seen]
     for _ in range(hops):
-        new = {n for node in found[-1] for n in graph.neighbours(node)} - seen
+        new = {n for node in found[-1] for n in graph.neighbors(node)} - seen
         found.append(new)
         seen = seen | new
     return found

@@ -105,7 +105,7 @@ def test_rows(call: str, crow: list[int], index: torch.dtype) -> None:
 @index_dtypes
 @pytest.mark.parametrize("entry", [-1, 3, 6, 2**31 - 1])
 @pytest.mark.parametrize("reduce", ["amax", "amin"])
-def test_entries_taken(entry: int, reduce: str, index: torch.dtype) -> None:
+def test_accepted_entries(entry: int, reduce: str, index: torch.dtype) -> None:
     matrix = unchecked(
         torch.tensor([0, 2, 3, 5]).to(index), torch.arange(5).to(index), torch.randn(5), (3, 5)
     )

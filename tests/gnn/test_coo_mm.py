@@ -131,7 +131,7 @@ _CALLS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("call", _CALLS)
 @pytest.mark.parametrize("place", [(0, 1), (1, 0)], ids=["row", "column"])
 @pytest.mark.parametrize("index", [-1, 4, 900_000_000])
-def test_every_product_refuses_an_index_out_of_range(
+def test_every_product_rejects_an_index_out_of_range(
     call: str, place: tuple[int, int], index: int
 ) -> None:
     indices = torch.tensor([[0, 2], [1, 2]])

@@ -12,7 +12,7 @@ from quant._engine import needs_plugin
 from torch import Tensor, nn
 
 import cpuaccel
-from gnn._accelerated import FEATURES, NODES, check, check_refused, check_round_trip, graph
+from gnn._accelerated import FEATURES, NODES, check, check_falls_back, check_round_trip, graph
 
 pytestmark = needs_plugin
 
@@ -104,7 +104,7 @@ class _Own(nn.Linear):
         return super().forward(x) * 2
 
 
-def test_why_a_layer_is_left() -> None:
+def test_reasons_why_a_layer_is_not_accelerated() -> None:
     model = nn.ModuleDict(
         {
             "own": pyg.EdgeConv(_Own(_IN, 8)),
@@ -118,10 +118,10 @@ def test_why_a_layer_is_left() -> None:
     assert "aggregation median" in rows["aggr"]
 
 
-def test_calls_that_go_the_plain_way() -> None:
+def test_calls_that_fall_back() -> None:
     x, edge_index = graph()
     layer = _layer("two", flow="target_to_source")
-    check_refused(layer, "flow from target to source", x, edge_index)
+    check_falls_back(layer, "flow from target to source", x, edge_index)
     fast: Any = gnn.accelerate(_layer("two"))
     fast.nn[0].register_forward_hook(lambda module, inputs, output: output * 2)
     plain = gnn.unaccelerate(fast)
@@ -136,7 +136,7 @@ def test_state_copies_and_pickles(network: str) -> None:
 
 
 @pytest.mark.parametrize("network", ["linear", "two"])
-def test_compiled_code_goes_the_plain_way(network: str) -> None:
+def test_compiled_code_falls_back(network: str) -> None:
     fast, data = gnn.accelerate(_layer(network)), graph()
     compiled = torch.compile(fast, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(*data), fast(*data), rtol=1e-5, atol=1e-5)
@@ -160,12 +160,12 @@ def test_an_index_out_of_range_is_an_error() -> None:
             gnn.accelerate(_layer(network))(x, edge_index)
 
 
-def test_a_tiny_graph_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tiny_graph_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     from cpuaccel.gnn._layers import edge_conv
 
     x, edge_index = graph()
     monkeypatch.setattr(edge_conv, "LEAST_WORK", FEATURES * edge_index.shape[1] + 1)
-    check_refused(_layer("relu"), edge_conv.TOO_LITTLE, x, edge_index)
+    check_falls_back(_layer("relu"), edge_conv.TOO_FEW_EDGES, x, edge_index)
     monkeypatch.setattr(edge_conv, "LEAST_WORK", FEATURES * edge_index.shape[1])
     check(_layer("relu"), x, edge_index)
 
@@ -180,4 +180,4 @@ def test_messages_of_a_small_graph_are_torch_geometrics_unless_something_learns(
     check(_layer("two"), x, edge_index)
     check(_layer("relu").requires_grad_(False), x, edge_index)
     with torch.no_grad():
-        check_refused(_layer("two"), edge_conv.TOO_LITTLE, x, edge_index)
+        check_falls_back(_layer("two"), edge_conv.TOO_FEW_EDGES, x, edge_index)

@@ -139,7 +139,7 @@ def test_errors_are_those_of_torch(
 
 
 @pytest.mark.parametrize("kind", ["offset", "clusters"])
-def test_float64_goes_the_plain_way(kind: str) -> None:
+def test_float64_falls_back(kind: str) -> None:
     torch.manual_seed(0)
     x, edge_index = _DATA[kind]()
     plain = _layer(1, "max", absolute=False).double()
@@ -147,7 +147,7 @@ def test_float64_goes_the_plain_way(kind: str) -> None:
     with counted() as counts:
         got = fast(x.double(), edge_index)
     assert torch.equal(got, plain(x.double(), edge_index))
-    reason = "features far larger than their differences, or not finite"
+    reason = "features are far larger than their differences, or not finite"
     assert counts.fallbacks[f"gnn.EdgeConv: {reason}"] == 1
 
 

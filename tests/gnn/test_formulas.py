@@ -14,7 +14,7 @@ pytestmark = [needs_plugin, pytest.mark.filterwarnings("ignore:There is a perfor
 
 pytest.importorskip("cpuaccel.gnn")
 
-from cpuaccel._ops import derivatives, edge_formulas, graph_formulas  # noqa: E402
+from cpuaccel._ops import derivatives, edge_formulas, fused_gnn_formulas  # noqa: E402
 
 _SOURCES, _NODES, _HEADS, _COLUMNS, _EDGES = 5, 4, 2, 3, 13
 _OPS: Any = torch.ops.cpuaccel
@@ -126,7 +126,9 @@ cases = pytest.mark.parametrize(("name", "which"), CASES)
 
 
 def _formula(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(edge_formulas, name, None) or getattr(graph_formulas, name)
+    found: Callable[..., Any] = getattr(edge_formulas, name, None) or getattr(
+        fused_gnn_formulas, name
+    )
     return found
 
 
@@ -135,7 +137,7 @@ def _tuple(result: Any) -> tuple[Tensor, ...]:
 
 
 def test_every_differentiable_op_has_a_case() -> None:
-    modules = (edge_formulas.__name__, graph_formulas.__name__)
+    modules = (edge_formulas.__name__, fused_gnn_formulas.__name__)
     known = {name for name, f in derivatives.registered.items() if f.__module__ in modules}
     assert set(_cases()) == known
 
@@ -189,7 +191,7 @@ def test_derivatives_forward_and_twice(name: str, which: int) -> None:
 
 def test_no_op_on_edges_asks_python_where_no_graph_is_needed() -> None:
     """The list in csrc/ops/gnn/edge_autograd.cpp is complete."""
-    modules = {edge_formulas.__name__, graph_formulas.__name__}
+    modules = {edge_formulas.__name__, fused_gnn_formulas.__name__}
     names = [name for name, f in derivatives.registered.items() if f.__module__ in modules]
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     assert [name for name in names if not has(f"cpuaccel::{name}", "AutogradCPU")] == []

@@ -171,7 +171,7 @@ def _halves(x: Tensor, src: Tensor, dst: Tensor, w: Tensor) -> Tensor:
     "function",
     [_an_index_for_each, _spread_rows, _other_dimension, _shared_value, _written, _halves],
 )
-def test_what_our_kernels_do_not_take_is_left_alone(function: Function) -> None:
+def test_unsupported_sums_are_not_changed(function: Function) -> None:
     data = _data()
     before = make_fx(function, decompositions.select_decomp_table(), "fake")(*data)
     with counted() as counts:
@@ -381,7 +381,7 @@ def test_the_switch_changes_what_is_done_and_the_key_of_caches() -> None:
     assert before.calls == 2
 
 
-def test_what_is_compiled_ahead_of_time_has_no_op_of_ours() -> None:
+def test_ahead_of_time_graphs_have_no_cpuaccel_op() -> None:
     virtualized = pytest.importorskip("torch._inductor.virtualized")
     ours = graph_pass.GraphPass(None)
     module = make_fx(_passed, decompositions.select_decomp_table(), "fake")(*_data())

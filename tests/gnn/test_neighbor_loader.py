@@ -245,7 +245,7 @@ def test_sorted_edges_keep_their_order() -> None:
     batch = next(iter(loader))
     pairs = _pairs(batch.edge_index, batch.n_id, batch.n_id)
     assert torch.equal(pairs, data.edge_index[:, batch.e_id])
-    with pytest.raises(ValueError, match="edge_index: expected it to be sorted"):
+    with pytest.raises(ValueError, match="edge_index: expected edges sorted"):
         NeighborSampler(_data(), [4], is_sorted=True)
 
 
@@ -308,14 +308,14 @@ def test_links_of_graphs_with_types(mode: str | None) -> None:
 _REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "time": ({"time_attr": "y"}, NotImplementedError, "time_attr: expected None, but got 'y'"),
     "weight": ({"weight_attr": "edge_attr"}, NotImplementedError, "weight_attr: expected None"),
-    "neighbours": ({"num_neighbors": [3, -2]}, ValueError, "num_neighbors: .* but got -2"),
+    "neighbors": ({"num_neighbors": [3, -2]}, ValueError, "num_neighbors: .* but got -2"),
     "kind": ({"subgraph_type": "all"}, ValueError, "'all' is not a valid SubgraphType"),
     "strategy": ({"temporal_strategy": "best"}, ValueError, "temporal_strategy: .* 'best'"),
 }
 
 
 @pytest.mark.parametrize("case", _REFUSED)
-def test_refused(case: str) -> None:
+def test_rejected_arguments(case: str) -> None:
     from cpuaccel.gnn import NeighborSampler
 
     changes, error, message = _REFUSED[case]
@@ -344,7 +344,7 @@ def test_inputs_that_are_no_nodes() -> None:
         next(iter(NeighborLoader(_data(), [3], torch.tensor([5, 300]), batch_size=2)))
 
 
-def test_time_is_refused_by_the_sampler_too() -> None:
+def test_the_sampler_rejects_time_too() -> None:
     from torch_geometric.sampler import NodeSamplerInput
 
     from cpuaccel.gnn import NeighborSampler

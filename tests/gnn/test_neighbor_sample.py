@@ -52,7 +52,7 @@ def test_a_sample_says_what_the_graph_says(data: st.DataObject) -> None:
     for hop, of_hop in enumerate(slices(got.edges_of_hop)):
         counts = torch.bincount(got.dst[of_hop.start : of_hop.stop], minlength=len(got.node))
         for i, count in enumerate(counts.tolist()):
-            degree = len(graph.neighbours(int(got.node[i])))
+            degree = len(graph.neighbors(int(got.node[i])))
             wanted = degree if fan_out[hop] < 0 else min(degree, fan_out[hop])
             if replace and fan_out[hop] >= 0:
                 wanted = fan_out[hop] if degree else 0
@@ -64,9 +64,7 @@ def test_a_sample_says_what_the_graph_says(data: st.DataObject) -> None:
 
 @index_dtypes
 @pytest.mark.parametrize("disjoint", [False, True])
-def test_all_neighbours_are_the_subgraph_of_so_many_hops(
-    index: torch.dtype, disjoint: bool
-) -> None:
+def test_all_neighbors_are_the_subgraph_of_so_many_hops(index: torch.dtype, disjoint: bool) -> None:
     graph = csc(80, 240, index=index)
     seeds = [7] if disjoint else [3, 40, 0]
     got = sample(graph, torch.tensor(seeds), [-1, -1], disjoint=disjoint)
@@ -80,7 +78,7 @@ def test_all_neighbours_are_the_subgraph_of_so_many_hops(
 
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("degree", [7, 200])
-def test_each_neighbour_is_as_likely(replace: bool, degree: int) -> None:
+def test_each_neighbor_is_as_likely(replace: bool, degree: int) -> None:
     graph = Csc(torch.tensor([0, degree, *[degree] * degree]), torch.arange(1, degree + 1))
     counts = torch.zeros(degree)
     draws, fan_out = 3000, 5 if degree < 10 else 90
@@ -227,7 +225,7 @@ _REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 
 @pytest.mark.parametrize("case", _REFUSED)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_refused(case: str, threads: int) -> None:
+def test_rejected_arguments(case: str, threads: int) -> None:
     torch.set_num_threads(threads)
     changes, error, message = _REFUSED[case]
     with pytest.raises(error, match=message):

@@ -16,7 +16,7 @@ from gnn._accelerated import (
     FEATURES,
     NODES,
     check,
-    check_refused,
+    check_falls_back,
     check_round_trip,
     graph,
     run,
@@ -131,12 +131,12 @@ def _aggregation_hooked(layer: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (_hooked, "networks that do not begin with plain linear layers"),
-        (_aggregation_hooked, "aggregations with hooks"),
+        (_hooked, "a network does not begin with a plain linear layer"),
+        (_aggregation_hooked, "an aggregation has hooks"),
     ],
     ids=["linear", "aggregation"],
 )
-def test_hooks_within_go_the_plain_way(change: Any, reason: str) -> None:
+def test_hooks_inside_fall_back(change: Any, reason: str) -> None:
     layer = _layer()
     fast = gnn.accelerate(copy.deepcopy(layer))
     change(layer)
@@ -146,19 +146,19 @@ def test_hooks_within_go_the_plain_way(change: Any, reason: str) -> None:
     assert reason in str(cpuaccel.explain(fast))
 
 
-def test_calls_that_go_the_plain_way() -> None:
+def test_calls_that_fall_back() -> None:
     x, edge_index = graph()
-    check_refused(_layer(flow="target_to_source"), "flow from target to source", x, edge_index)
-    reason = "features of other than two dimensions"
-    check_refused(_layer(), reason, x.view(NODES, 2, -1), edge_index)
+    check_falls_back(_layer(flow="target_to_source"), "flow from target to source", x, edge_index)
+    reason = "features are not 2-D"
+    check_falls_back(_layer(), reason, x.view(NODES, 2, -1), edge_index)
     for features, layer in ((torch.randn(EDGES, 3), _layer()), (None, _layer(edge_dim=3))):
         fast = gnn.accelerate(layer)
         with pytest.raises((AttributeError, RuntimeError)):
             fast(x, edge_index, features)
-        assert "edge features that it does not take" in str(cpuaccel.explain(fast))
+        assert "edge features do not fit the layer" in str(cpuaccel.explain(fast))
 
 
-def test_why_a_layer_is_left() -> None:
+def test_reasons_why_a_layer_is_not_accelerated() -> None:
     model = nn.ModuleList([_layer(aggregators=["mean", "median"]), _layer()])
     rows = {row.layer: row for row in cpuaccel.explain(gnn.accelerate(model)).rows}
     assert rows["0"].note == "not accelerated: aggregation MedianAggregation()"
@@ -177,7 +177,7 @@ def test_inference() -> None:
     check(layer, *data)
 
 
-def test_compiled_code_goes_the_plain_way() -> None:
+def test_compiled_code_falls_back() -> None:
     fast, data = gnn.accelerate(_layer()), graph()
     compiled = torch.compile(fast, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(*data), fast(*data), rtol=1e-5, atol=1e-5)

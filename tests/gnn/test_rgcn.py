@@ -16,7 +16,7 @@ from gnn._accelerated import (
     FEATURES,
     NODES,
     check,
-    check_refused,
+    check_falls_back,
     check_round_trip,
     fell_back,
     graph,
@@ -137,18 +137,20 @@ def test_gradients_are_derivatives() -> None:
     assert torch.autograd.gradcheck(lambda x: layer(x, edge_index, kinds), x)
 
 
-def test_calls_that_go_the_plain_way() -> None:
+def test_calls_that_fall_back() -> None:
     x, edge_index = graph()
     numbers = torch.randperm(NODES)
-    reason = "features that are indices, or of another dtype than the weights"
-    check_refused(_layer(NODES), reason, numbers, edge_index, _types())
+    reason = "features are indices, or have another dtype than the weights"
+    check_falls_back(_layer(NODES), reason, numbers, edge_index, _types())
     layer = _layer(flow="target_to_source")
-    check_refused(layer, "flow from target to source", x, edge_index, _types())
+    check_falls_back(layer, "flow from target to source", x, edge_index, _types())
     # torch_geometric's result has at least the default dtype.
     torch.set_default_dtype(torch.float64)
     try:
         layer = _layer().float()
-        check_refused(layer, "a result of another dtype than the weights", x, edge_index, _types())
+        check_falls_back(
+            layer, "the result has another dtype than the weights", x, edge_index, _types()
+        )
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -166,7 +168,7 @@ def test_inference() -> None:
     check(layer, *data)
 
 
-def test_compiled_code_goes_the_plain_way() -> None:
+def test_compiled_code_falls_back() -> None:
     fast, data = gnn.accelerate(_layer()), (*graph(), _types())
     compiled = torch.compile(fast, backend="eager")
     torch.testing.assert_close(compiled(*data), fast(*data), rtol=1e-5, atol=1e-5)

@@ -1,6 +1,6 @@
 """torch_geometric's layers on fused ops, without a tensor of edge messages.
 
-A layer becomes one of these classes, which derive from its own class, and changes back. Its
+`accelerate` changes a layer's class to one of these, which derive from its own class. Its
 parameters and attributes stay as they are; only its propagation differs. A call that needs what the
 fused ops do not support (hooks, explanations, edge features, attention weights, other kinds of
 graphs or dtypes) runs torch_geometric's own code and is counted with its reason.
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from torch import nn
 
-from cpuaccel.gnn._layers.attends import FastGAT, FastGATv2
-from cpuaccel.gnn._layers.base import FastLayer, change, last_refusal, replaced
+from cpuaccel.gnn._layers.base import FastLayer, change, last_fallback_reason, replaced_method
 from cpuaccel.gnn._layers.edge_conv import FastEdgeConv
+from cpuaccel.gnn._layers.gat import FastGAT, FastGATv2
+from cpuaccel.gnn._layers.gcn_sage_gin import FastGCN, FastGIN, FastGraph, FastSAGE
 from cpuaccel.gnn._layers.pna import FastPNA
-from cpuaccel.gnn._layers.propagates import FastGCN, FastGIN, FastGraph, FastSAGE
 from cpuaccel.gnn._layers.rgcn import FastRGCN
 
-__all__ = ["FAST", "FastLayer", "change", "last_refusal", "replaced"]
+__all__ = ["FAST", "FastLayer", "change", "last_fallback_reason", "replaced_method"]
 
 _FAST: tuple[type[FastLayer], ...] = (
     *(FastGCN, FastSAGE, FastGIN, FastGraph),

@@ -1,4 +1,4 @@
-"""FastLayer: base class of the layers here, and how a layer becomes one of them."""
+"""FastLayer, the base class of the layers on fused ops; `change` gives a layer such a class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import aggr
 
 from cpuaccel import _native
-from cpuaccel.gnn import _graph
+from cpuaccel.gnn import _edges
 
 REDUCTIONS: dict[str, str] = {
     "add": "sum",
@@ -21,7 +21,7 @@ REDUCTIONS: dict[str, str] = {
     "max": "amax",
     "min": "amin",
 }
-"""torch_geometric's names of aggregations, and the reductions that they are here."""
+"""torch_geometric's names of aggregations, and cpuaccel's names of the same reductions."""
 
 _AGGREGATIONS = {
     aggr.SumAggregation: "sum",
@@ -34,7 +34,7 @@ _HOOKS = tuple(
     for stage in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
     for when in ("pre_hooks", "hooks")
 )
-_METHODS = (
+_REPLACEABLE_METHODS = (
     "forward",
     "propagate",
     "message",
@@ -45,8 +45,8 @@ _METHODS = (
 )
 INDICES = (torch.int32, torch.int64)
 
-last_refusal: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
-"""Why the last call of a layer ran torch_geometric's own code; "" if it did not."""
+last_fallback_reason: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+"""The reason why a layer's last call ran torch_geometric's own code; "" if it did not."""
 
 
 class FastLayer(nn.Module):
@@ -54,7 +54,7 @@ class FastLayer(nn.Module):
 
     plain_class: ClassVar[type[nn.Module]]
     kernels: ClassVar[str]
-    """Kernel families that it runs on."""
+    """The kernel families that it runs on."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         made = super().__reduce_ex__(protocol)
@@ -71,27 +71,28 @@ class FastLayer(nn.Module):
         return result
 
     @classmethod
-    def why_not(cls, layer: Any) -> str:
-        """Return the reason why `layer`, of the plain class, cannot become one of these, or ""."""
+    def unsupported_reason(cls, layer: Any) -> str:
+        """Return the reason why `layer`, of the plain class, cannot have this class, or ""."""
         if not isinstance(layer.aggr, str) or layer.aggr not in REDUCTIONS:
             return f"aggregation {layer.aggr}"
         if type(layer.aggr_module) not in _AGGREGATIONS:
             return f"aggregation {layer.aggr_module}"
         return ""
 
-    def _taken(self, why: str) -> bool:
+    def _uses_fused_ops(self, reason: str) -> bool:
+        """Record the reason for a fallback. Return whether there is none: the call is fused."""
         if torch.compiler.is_compiling():
-            return not why
-        last_refusal[self] = why
-        if why and (native := _native.native()) is not None:
-            native.count_fallback(f"gnn.{type(self).__name__}", why)
-        return not why
+            return not reason
+        last_fallback_reason[self] = reason
+        if reason and (native := _native.native()) is not None:
+            native.count_fallback(f"gnn.{type(self).__name__}", reason)
+        return not reason
 
-    def _refusal(self, edge_index: object, *tensors: Tensor | None) -> str:
+    def _fallback_reason(self, edge_index: object, *tensors: Tensor | None) -> str:
         """Return the reason why a call runs torch_geometric's own code, or ""."""
         me: Any = self
-        if why := _graph.why_not(*tensors):
-            return why
+        if reason := _edges.unsupported_reason(*tensors):
+            return reason
         if torch.is_autocast_enabled("cpu"):
             return "autocast"
         if (
@@ -102,24 +103,34 @@ class FastLayer(nn.Module):
             or edge_index.dim() != 2
             or edge_index.shape[0] != 2
         ):
-            return "not a plain edge_index"
-        if not self._ordinary():
-            return "explain or decomposed layers"
+            return "edge_index is not a plain [2, E] tensor"
+        if not self._in_normal_mode():
+            return "explanations or decomposed layers are on"
         if any(getattr(me, name) for name in _HOOKS) or me.aggr_module._forward_hooks:
-            return "hooks"
+            return "hooks inside propagation"
         if me.flow != "source_to_target":
             return "flow from target to source"
         if torch._C._get_tracing_state() is not None:
-            return "tracing"
+            return "torch.jit traces it"
         return ""
 
-    def _ordinary(self) -> bool:
+    def _in_normal_mode(self) -> bool:
         me: Any = self
         return not me.explain and me.decomposed_layers == 1
 
     def _reduction(self) -> str:
         me: Any = self
         return _AGGREGATIONS[type(me.aggr_module)]
+
+
+def is_matrix(value: object) -> bool:
+    """Return whether `value` is a tensor of two dimensions."""
+    return isinstance(value, Tensor) and value.dim() == 2
+
+
+def pair_of(x: Any) -> Any:
+    """Return the features of source and destination nodes, which may be the same tensor."""
+    return x if isinstance(x, tuple | list) else (x, x)
 
 
 def change(layer: nn.Module, cls: type[nn.Module]) -> None:
@@ -133,10 +144,10 @@ def change(layer: nn.Module, cls: type[nn.Module]) -> None:
             me.propagate = me._orig_propagate
 
 
-def replaced(layer: nn.Module) -> str:
+def replaced_method(layer: nn.Module) -> str:
     """Return the name of a method of `layer` that was replaced, or ""."""
     mine = ("_orig_propagate", "_jinja_propagate")
-    for name in _METHODS:
+    for name in _REPLACEABLE_METHODS:
         value: Any = vars(layer).get(name)
         known = [getattr(type(layer), each, None) for each in mine if name == "propagate"]
         if value is not None and getattr(value, "__func__", value) not in known:

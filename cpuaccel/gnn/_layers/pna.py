@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch_geometric.nn import aggr
 
-from cpuaccel.gnn import _graph
-from cpuaccel.gnn._layers.base import FastLayer
-from cpuaccel.gnn._layers.linear import is_plain, taken_apart
+from cpuaccel.gnn import _edges
+from cpuaccel.gnn._layers.base import FastLayer, is_matrix
+from cpuaccel.gnn._layers.split_network import is_unmodified, split_network
 from cpuaccel.gnn._stats import Stats, stats
 
 _LEAST_VARIANCE = 1e-5
@@ -55,7 +55,7 @@ class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
     kernels = "edge_stats"
 
     @classmethod
-    def why_not(cls, layer: Any) -> str:
+    def unsupported_reason(cls, layer: Any) -> str:
         scaled = layer.aggr_module
         if type(scaled) is not aggr.DegreeScalerAggregation:
             return f"aggregation {scaled}"
@@ -66,20 +66,20 @@ class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
             if type(each) not in _AGGREGATIONS:
                 return f"aggregation {each}"
             if getattr(getattr(each, "var_aggr", each), "semi_grad", False):
-                return f"aggregation {each} of half a gradient"
+                return f"aggregation {each} with semi_grad"
         if unknown := [name for name in scaled.scaler if name not in _SCALERS]:
             return f"scaler {unknown[0]}"
         return ""
 
     def forward(self, x: Any, edge_index: Any, edge_attr: Any = None) -> Any:
-        if not self._taken(self._why(x, edge_index, edge_attr)):
+        if not self._uses_fused_ops(self._call_reason(x, edge_index, edge_attr)):
             return super().forward(x, edge_index, edge_attr)
         me: Any = self
         nodes = x.shape[0]
         towers = x.split(me.F_in, dim=1) if me.divide_input else [x] * me.towers
-        edges = _graph.sorted_edges(edge_index, nodes, nodes)
-        found = self._found(towers, edges, edge_index, edge_attr)
-        degree = _graph.degrees(edges, nodes, x.dtype)[:, None]
+        edges = _edges.sorted_edges(edge_index, nodes, nodes)
+        found = self._message_stats(towers, edges, edge_index, edge_attr)
+        degree = _edges.degrees(edges, nodes, x.dtype)[:, None]
         parts = [_AGGREGATIONS[type(each)](found, degree) for each in me.aggr_module.aggr.aggrs]
         scales = [
             None if name == "identity" else _SCALERS[name](me.aggr_module, degree)
@@ -92,21 +92,21 @@ class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
                 columns = [part.narrow(1, i * me.F_in, me.F_in) for part in parts]
             reduced = torch.cat(columns, 1)
             outs.append(self._scaled(network, features, reduced, scales))
-        return me.lin(_beside(outs))
+        return me.lin(_concatenated(outs))
 
-    def _found(
+    def _message_stats(
         self, towers: Sequence[Tensor], edges: Tensor, edge_index: Tensor, edge_attr: Any
     ) -> Stats:
         """Return statistics of the messages of all towers, concatenated along features."""
         me: Any = self
         nodes = towers[0].shape[0]
-        apart: list[Any] = [taken_apart(network) for network in me.pre_nns]
+        split: list[Any] = [split_network(network) for network in me.pre_nns]
         of_dst, of_src, *of_edge = zip(
-            *(each.first.weight.split(me.F_in, dim=1) for each in apart), strict=True
+            *(each.first.weight.split(me.F_in, dim=1) for each in split), strict=True
         )
-        biases = [each.first.bias for each in apart]
-        sources = _beside([*map(functional.linear, towers, of_src)])
-        shift = _beside([*map(functional.linear, towers, of_dst, biases)])
+        biases = [each.first.bias for each in split]
+        sources = _concatenated([*map(functional.linear, towers, of_src)])
+        shift = _concatenated([*map(functional.linear, towers, of_dst, biases)])
         linear = len(me.pre_nns[0]) == 1
         if linear and edge_attr is None:
             return stats(sources, edges, shift, nodes)
@@ -114,14 +114,14 @@ class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
         if edge_attr is not None:
             features = me.edge_encoder(edge_attr)
             messages.add_(functional.linear(features, torch.cat(of_edge[0])))
-        edges = _graph.edges_of_messages(edges, nodes)
+        edges = _edges.edges_of_messages(edges, nodes)
         if linear:
             return stats(messages, edges, shift, nodes)
         messages.add_(shift.index_select(0, edge_index[1]))
         parts = [
-            each.rest(messages.narrow(1, i * me.F_in, me.F_in)) for i, each in enumerate(apart)
+            each.rest(messages.narrow(1, i * me.F_in, me.F_in)) for i, each in enumerate(split)
         ]
-        return stats(_beside(parts), edges, None, nodes)
+        return stats(_concatenated(parts), edges, None, nodes)
 
     def _scaled(
         self, network: Any, x: Tensor, reduced: Tensor, scales: list[Tensor | None]
@@ -130,47 +130,45 @@ class FastPNA(FastLayer, pyg.PNAConv):  # type: ignore[misc]
 
         A row's factor may also come after the matrix: W [s a] = s (W a).
         """
-        apart: Any = taken_apart(network)
-        first = apart.first
+        split: Any = split_network(network)
+        first = split.first
         weights = first.weight.split([x.shape[1]] + [reduced.shape[1]] * len(scales), dim=1)
         out = functional.linear(x, weights[0], first.bias)
         products = functional.linear(reduced, torch.cat(weights[1:]))
         of_scales = torch.split(products, len(first.weight), 1)
         for scale, product in zip(scales, of_scales, strict=True):
             out = out + product if scale is None else torch.addcmul(out, product, scale)
-        result: Tensor = apart.rest(out)
+        result: Tensor = split.rest(out)
         return result
 
-    def _why(self, x: Any, edge_index: Any, edge_attr: Any) -> str:
+    def _call_reason(self, x: Any, edge_index: Any, edge_attr: Any) -> str:
         me: Any = self
-        if not _graph.in_eager(edge_index):
-            return "compiling, or not a plain edge_index"
-        if not isinstance(x, Tensor) or x.dim() != 2:
-            return "features of other than two dimensions"
+        if not _edges.in_eager(edge_index):
+            return "compiling, or edge_index is not a plain tensor"
+        if not is_matrix(x):
+            return "features are not 2-D"
         if (edge_attr is None) != (me.edge_dim is None) or (
             edge_attr is not None and not _are_rows(edge_attr, edge_index.shape[-1], x)
         ):
-            return "edge features that it does not take"
-        if any(taken_apart(network) is None for network in (*me.pre_nns, *me.post_nns)):
-            return "networks that do not begin with plain linear layers"
+            return "edge features do not fit the layer"
+        if any(split_network(network) is None for network in (*me.pre_nns, *me.post_nns)):
+            return "a network does not begin with a plain linear layer"
         if x.shape[1] != me.in_channels or x.dtype != me.lin.weight.dtype:
-            return "features that its networks do not take"
+            return "features do not fit its networks in size or dtype"
         module = me.aggr_module
         kinds = tuple(_AGGREGATIONS)
-        if not is_plain(module.aggr, (aggr.MultiAggregation,)) or not all(
-            is_plain(each, kinds) for each in module.aggr.aggrs
+        if not is_unmodified(module.aggr, (aggr.MultiAggregation,)) or not all(
+            is_unmodified(each, kinds) for each in module.aggr.aggrs
         ):
-            return "aggregations with hooks"
-        return self._refusal(edge_index, x)
+            return "an aggregation has hooks"
+        return self._fallback_reason(edge_index, x)
 
 
 def _are_rows(value: Any, count: int, like: Tensor) -> bool:
-    return (
-        isinstance(value, Tensor)
-        and value.dim() == 2
-        and (len(value) == count and value.dtype == like.dtype and value.device == like.device)
+    return is_matrix(value) and (
+        len(value) == count and value.dtype == like.dtype and value.device == like.device
     )
 
 
-def _beside(parts: Sequence[Tensor]) -> Tensor:
+def _concatenated(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), 1)

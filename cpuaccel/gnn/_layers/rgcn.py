@@ -12,7 +12,7 @@ import torch_geometric.nn as pyg
 import torch_geometric.typing
 from torch import Tensor
 
-from cpuaccel.gnn import _graph
+from cpuaccel.gnn import _edges
 from cpuaccel.gnn._layers.base import INDICES, FastLayer
 from cpuaccel.gnn.spmm import reduce_sorted
 
@@ -37,7 +37,7 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
     kernels = "spmm"
 
     def forward(self, x: Any, edge_index: Any, edge_type: Any = None) -> Any:
-        if not self._taken(self._why(x, edge_index, edge_type)):
+        if not self._uses_fused_ops(self._call_reason(x, edge_index, edge_type)):
             return super().forward(x, edge_index, edge_type)
         me: Any = self
         src, dst = x if isinstance(x, tuple) else (x, x)
@@ -46,7 +46,7 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
         weight = me.weight
         if me.num_bases is not None:
             weight = (me.comp @ weight.view(me.num_bases, -1)).view(-1, *weight.shape[1:])
-        out = self._own(dst, rows)
+        out = self._root_and_bias(dst, rows)
         for group in _groups(edge_index, edge_type, sources, rows, me.num_relations, src is None):
             if src is None:
                 self._embedded(weight, group, out)
@@ -54,8 +54,8 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
                 self._transformed(src, weight, group, out)
         return out
 
-    def _own(self, dst: Any, rows: int) -> Tensor:
-        """Return what nodes have without edges, to which messages are added."""
+    def _root_and_bias(self, dst: Any, rows: int) -> Tensor:
+        """Return the result without edges: the nodes' own features times `root`, plus the bias."""
         me: Any = self
         bias = me.weight.new_zeros(me.out_channels) if me.bias is None else me.bias
         out: Tensor
@@ -90,41 +90,41 @@ class FastRGCN(FastLayer, pyg.RGCNConv):  # type: ignore[misc]
         reduced = reduce_sorted(table, group.edges, None, len(group.nodes), self._reduction())
         out.index_add_(0, group.nodes, reduced)
 
-    def _why(self, x: Any, edge_index: Any, edge_type: Any) -> str:
+    def _call_reason(self, x: Any, edge_index: Any, edge_type: Any) -> str:
         me: Any = self
-        if not _graph.in_eager(edge_index):
-            return "compiling, or not a plain edge_index"
+        if not _edges.in_eager(edge_index):
+            return "compiling, or edge_index is not a plain tensor"
         if (
             not isinstance(edge_type, Tensor)
             or edge_type.dtype not in INDICES
             or edge_type.shape != edge_index.shape[-1:]
         ):
-            return "no plain edge_type"
+            return "edge_type is not a plain index tensor of shape [E]"
         pair = x if isinstance(x, tuple) else (x, x)
         if len(pair) != 2:
-            return "features that are no pair"
-        why = self._features(*pair)
-        if not why and torch_geometric.typing.WITH_SEGMM and self._reduction() != "sum":
-            why = "pyg_lib, with which the layer reduces over all relations at once"
-        if not why and me.weight.dtype != torch.promote_types(
+            return "features are not a pair"
+        reason = self._features_reason(*pair)
+        if not reason and torch_geometric.typing.WITH_SEGMM and self._reduction() != "sum":
+            reason = "pyg_lib is installed, with which the layer reduces over all relations at once"
+        if not reason and me.weight.dtype != torch.promote_types(
             me.weight.dtype, torch.get_default_dtype()
         ):
-            why = "a result of another dtype than the weights"
+            reason = "the result has another dtype than the weights"
         tensors = [t for t in pair if isinstance(t, Tensor) and t.is_floating_point()]
-        return why or self._refusal(edge_index, me.weight, *tensors)
+        return reason or self._fallback_reason(edge_index, me.weight, *tensors)
 
-    def _features(self, src: Any, dst: Any) -> str:
+    def _features_reason(self, src: Any, dst: Any) -> str:
         me: Any = self
         if src is None:
             known = dst is None or (isinstance(dst, Tensor) and dst.dtype in INDICES)
             if not known or me.num_blocks is not None:
-                return "features of one end alone"
+                return "no source features, with float destination features or with num_blocks"
             return ""
         for features in (src, dst):
             if not isinstance(features, Tensor) or features.dtype != me.weight.dtype:
-                return "features that are indices, or of another dtype than the weights"
+                return "features are indices, or have another dtype than the weights"
             if features.dim() != 2:
-                return "features of other than two dimensions"
+                return "features are not 2-D"
         return ""
 
 
@@ -132,12 +132,12 @@ def _groups(
     edge_index: Tensor, edge_type: Tensor, sources: int, nodes: int, relations: int, embedded: bool
 ) -> Iterator[_Group]:
     """Yield groups of all relations; `embedded`: each has its own sources, in turn."""
-    kept = torch.ops.cpuaccel.kept_relations(
+    cached = torch.ops.cpuaccel.kept_relations(
         edge_index, edge_type, sources, nodes, relations, embedded
     )
-    header: list[int] = kept[: 3 * (relations + 1)].tolist()
+    header: list[int] = cached[: 3 * (relations + 1)].tolist()
     first, pairs, entries = (header[i * (relations + 1) :][: relations + 1] for i in range(3))
-    node_of = kept[len(header) :]
+    node_of = cached[len(header) :]
     begins = [r for r in range(relations) if first[r] == r]
     at = pairs[-1]
     for begin, end in pairwise([*begins, relations]):

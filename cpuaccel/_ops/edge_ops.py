@@ -1,4 +1,4 @@
-"""Fake kernels and derivatives of the message passing ops in csrc/ops/gnn/edge_*.cpp."""
+"""Fake kernels and derivatives of the ops on sorted edges: csrc/ops/gnn/edge_*.cpp, gat*.cpp."""
 
 from __future__ import annotations
 
@@ -155,9 +155,9 @@ def _edge_stats_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, .
 
 
 def _edge_stats_backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-    x, edges, shift, *kept = ctx.saved_tensors
+    x, edges, shift, *outputs = ctx.saved_tensors
     given = [None if grad is None or grad.numel() == 0 else grad for grad in grads[:4]]
-    found = ops.edge_stats_backward(*given, x, edges, shift, ctx.rows, ctx.which, *kept)
+    found = ops.edge_stats_backward(*given, x, edges, shift, ctx.rows, ctx.which, *outputs)
     of_x, of_shift = (
         of if asked else None
         for of, asked in zip(found, (ctx.needs_input_grad[0], ctx.needs_input_grad[2]), strict=True)

@@ -30,15 +30,15 @@ _MOST_IN_FLOAT64 = 2.0**26
 
 
 def working_dtype(
-    x: Tensor, y: Tensor, edges: Tensor, own: Tensor, other: Tensor
+    x: Tensor, y: Tensor, edges: Tensor, weight_a: Tensor, weight_b: Tensor
 ) -> torch.dtype | None:
     """Return the dtype to compute (A - B) y + B x in, or None if no dtype is good enough.
 
-    `edges` are sorted, from x to y; `own` is A and `other` is B.
+    `edges` are sorted, from x to y; `weight_a` is A and `weight_b` is B.
     """
-    by_other, by_own = (part.detach().abs().sum(0) for part in (other, own))
+    sums_b, sums_a = (part.detach().abs().sum(0) for part in (weight_b, weight_a))
     contrast = torch.ops.cpuaccel.edge_contrast
-    nodes, features = contrast(x.detach(), y.detach(), edges, by_other, by_own, _MOST)
+    nodes, features = contrast(x.detach(), y.detach(), edges, sums_b, sums_a, _MOST)
     if nodes <= _MOST and features <= _MOST:
         return x.dtype
     if x.dtype == torch.float32 and nodes <= _MOST_IN_FLOAT64 and not math.isnan(features):

@@ -8,33 +8,33 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 from torch_geometric.nn import aggr
 
-from cpuaccel.gnn._layers.base import FastLayer
+from cpuaccel.gnn._layers.base import FastLayer, is_matrix, pair_of
 from cpuaccel.gnn.attention import gat_sum, gatv2_sum, head_scores
 
 
-class _Attends(FastLayer):
-    """GATConv and GATv2Conv: what their calls have in common."""
+class _AttentionLayer(FastLayer):
+    """The common part of GATConv and GATv2Conv."""
 
     kernels = "edge_softmax, edge_heads"
 
     @classmethod
-    def why_not(cls, layer: Any) -> str:
+    def unsupported_reason(cls, layer: Any) -> str:
         if type(layer.aggr_module) is not aggr.SumAggregation:
             return f"aggregation {layer.aggr_module}"
         return ""
 
-    def _unusual(self, x: Any, edge_index: Any, edge_attr: Any, returned: Any) -> str:
+    def _call_reason(self, x: Any, edge_index: Any, edge_attr: Any, returned: Any) -> str:
         if edge_attr is not None:
             return "edge features"
         if returned is not None:
-            return "attention weights are asked for"
-        pair = x if isinstance(x, tuple | list) else (x, x)
-        if len(pair) != 2 or any(not isinstance(t, Tensor) or t.dim() != 2 for t in pair):
-            return "features of other than two dimensions"
-        return self._refusal(edge_index, *pair)
+            return "attention weights are requested"
+        pair = pair_of(x)
+        if len(pair) != 2 or any(not is_matrix(t) for t in pair):
+            return "features are not 2-D"
+        return self._fallback_reason(edge_index, *pair)
 
-    def _finished(self, out: Tensor, x_dst: Tensor) -> Tensor:
-        """Concatenate the heads or take their mean, then add residual and bias."""
+    def _output(self, out: Tensor, x_dst: Tensor) -> Tensor:
+        """Concatenate the heads or average them, then add residual and bias."""
         me: Any = self
         out = out.flatten(1) if me.concat else out.mean(dim=1)
         if me.res is not None:
@@ -48,7 +48,7 @@ class _Attends(FastLayer):
         return float(me.dropout) if self.training else 0.0
 
 
-class FastGAT(_Attends, pyg.GATConv):  # type: ignore[misc]
+class FastGAT(_AttentionLayer, pyg.GATConv):  # type: ignore[misc]
     """GATConv."""
 
     plain_class = pyg.GATConv
@@ -61,11 +61,11 @@ class FastGAT(_Attends, pyg.GATConv):  # type: ignore[misc]
         size: Any = None,
         return_attention_weights: Any = None,
     ) -> Any:
-        why = self._unusual(x, edge_index, edge_attr, return_attention_weights)
-        if not self._taken(why or ("a size" if size is not None else "")):
+        reason = self._call_reason(x, edge_index, edge_attr, return_attention_weights)
+        if not self._uses_fused_ops(reason or ("size is given" if size is not None else "")):
             return super().forward(x, edge_index, edge_attr, size, return_attention_weights)
         me: Any = self
-        src, dst = x if isinstance(x, tuple | list) else (x, x)
+        src, dst = pair_of(x)
         heads = (-1, me.heads, me.out_channels)
         if me.lin is not None:
             x_src = me.lin(src).view(heads)
@@ -75,10 +75,10 @@ class FastGAT(_Attends, pyg.GATConv):  # type: ignore[misc]
         scores = head_scores(x_src, me.att_src[0]), head_scores(x_dst, me.att_dst[0])
         loops, slope = bool(me.add_self_loops), me.negative_slope
         out = gat_sum(x_src, *scores, edge_index, loops, slope, self._dropout())
-        return self._finished(out, dst)
+        return self._output(out, dst)
 
 
-class FastGATv2(_Attends, pyg.GATv2Conv):  # type: ignore[misc]
+class FastGATv2(_AttentionLayer, pyg.GATv2Conv):  # type: ignore[misc]
     """GATv2Conv."""
 
     plain_class = pyg.GATv2Conv
@@ -86,15 +86,15 @@ class FastGATv2(_Attends, pyg.GATv2Conv):  # type: ignore[misc]
     def forward(
         self, x: Any, edge_index: Any, edge_attr: Any = None, return_attention_weights: Any = None
     ) -> Any:
-        why = self._unusual(x, edge_index, edge_attr, return_attention_weights)
-        if not self._taken(why):
+        reason = self._call_reason(x, edge_index, edge_attr, return_attention_weights)
+        if not self._uses_fused_ops(reason):
             return super().forward(x, edge_index, edge_attr, return_attention_weights)
         me: Any = self
-        src, dst = x if isinstance(x, tuple | list) else (x, x)
+        src, dst = pair_of(x)
         heads = (-1, me.heads, me.out_channels)
         x_src = me.lin_l(src).view(heads)
         shared = me.share_weights and dst is src
         x_dst = x_src if shared else me.lin_r(dst).view(heads)
         loops, slope, att = bool(me.add_self_loops), me.negative_slope, me.att[0]
         out = gatv2_sum(x_src, x_dst, att, edge_index, loops, slope, self._dropout())
-        return self._finished(out, dst)
+        return self._output(out, dst)

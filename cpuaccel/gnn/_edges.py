@@ -1,4 +1,4 @@
-"""Sorts edges by destination, the order in which the GNN kernels read them."""
+"""Edges sorted by destination, the order in which the GNN kernels read them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torch import Tensor
 from cpuaccel import _engine_state, _transforms
 
 try:
-    from cpuaccel._ops.gnn import edge_order, edges_count, ops
-    from cpuaccel._ops.graph import most_edges as most_edges
+    from cpuaccel._ops.edge_ops import edge_order, edges_count, ops
+    from cpuaccel._ops.fused_gnn import max_edges as max_edges
 
     _HAS_OPS = True
 except RuntimeError:  # the compiled module cannot run here; torch's ops run instead
@@ -18,8 +18,8 @@ except RuntimeError:  # the compiled module cannot run here; torch's ops run ins
 _TYPES = (torch.float32, torch.float64)
 
 
-def why_not(*tensors: Tensor | None) -> str:
-    """Return the reason why the kernels do not run on such tensors, or ""."""
+def unsupported_reason(*tensors: Tensor | None) -> str:
+    """Return the reason why the kernels do not support these tensors now, or ""."""
     compiling = torch.compiler.is_compiling()
     if (
         not (_engine_state.on if compiling else _engine_state.is_enabled())
@@ -29,14 +29,14 @@ def why_not(*tensors: Tensor | None) -> str:
             for tensor in tensors
         )
     ):
-        return "cpuaccel is off, or not float32 or float64 on the CPU"
+        return "cpuaccel is off, or tensors are not float32 or float64 on the CPU"
     # Compiled code calls the ops, which check this themselves (`_ops.derivatives`).
     return "" if compiling or not _transforms.transformed() else _transforms.REASON
 
 
-def takes(*tensors: Tensor | None) -> bool:
-    """Return whether the kernels run on such tensors."""
-    return not why_not(*tensors)
+def supports(*tensors: Tensor | None) -> bool:
+    """Return whether the kernels support these tensors now."""
+    return not unsupported_reason(*tensors)
 
 
 def in_eager(tensor: Tensor) -> bool:
@@ -57,12 +57,12 @@ def sorted_edges(
     """
     if loops is None and not in_eager(edge_index):
         return edge_index
-    kept: Tensor = ops.kept_edges(edge_index, num_src, num_dst, loops)
-    return kept
+    edges: Tensor = ops.kept_edges(edge_index, num_src, num_dst, loops)
+    return edges
 
 
 def order(edges: Tensor, num_dst: int) -> Tensor:
-    """Return the numbers of the edges in the order of sorted `edges`, not of an edge_index."""
+    """Return the positions in the edge_index of the sorted `edges`."""
     return edge_order(edges, num_dst)
 
 
@@ -71,7 +71,7 @@ def degrees(edges: Tensor, num_dst: int, dtype: torch.dtype) -> Tensor:
     return edges[: num_dst + 1].diff().to(dtype)
 
 
-def begins(edges: Tensor, num_dst: int) -> Tensor:
+def sources(edges: Tensor, num_dst: int) -> Tensor:
     """Return the source nodes of sorted `edges`."""
     return edges[num_dst + 1 :][: edges_count(edges, num_dst)]
 
@@ -91,15 +91,15 @@ def in_order(values: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tenso
 
 
 def sorted_weight(weight: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
-    """Return the same, cached for the next call if it does not require grad."""
+    """Return `weight` in the order of `edges`, cached if it does not require gradients."""
     if weight.requires_grad or edges.dim() == 2 or not in_eager(weight):
         return in_order(weight, edges, num_src, num_dst)
-    kept: Tensor = ops.kept_weight(weight, edges, num_dst)
-    return kept
+    cached: Tensor = ops.kept_weight(weight, edges, num_dst)
+    return cached
 
 
 def unsorted(values: Tensor, edges: Tensor, num_src: int, num_dst: int) -> Tensor:
-    """Return values in the order of the edge_index that are in the order of `edges`."""
+    """Return `values`, which are in the order of `edges`, in the order of the edge_index."""
     if edges.dim() == 2:
         back: Tensor = ops.edge_values(values, edges, num_src, num_dst, True)
         return back

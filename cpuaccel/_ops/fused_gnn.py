@@ -1,8 +1,8 @@
-"""Fake kernels and derivatives of the graph ops in compiled models: csrc/ops/gnn/*_sum.cpp.
+"""Fake kernels and derivatives of the fused GNN ops for compiled models: csrc/ops/gnn/*_sum.cpp.
 
 Also edge_values. The ops take an edge_index, or the two rows of one, instead of sorted edges, and
-find the sorted edges in the index cache. The reason is that a compiled graph may overwrite any
-tensor that it no longer needs, and has to know all sizes.
+find the sorted edges in the index cache: a compiled graph may overwrite any tensor that it no
+longer needs, and has to know all sizes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cpuaccel._ops import graph_formulas as formulas
+from cpuaccel._ops import fused_gnn_formulas as formulas
 from cpuaccel._ops.derivatives import differentiable
-from cpuaccel._ops.gnn import ops
+from cpuaccel._ops.edge_ops import ops
 
 _torch: Any = torch  # Any: torch's annotations lack names that are used here
 _fake: Any = _torch.library.register_fake
@@ -85,7 +85,7 @@ def _gcn_sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 differentiable(formulas.gcn_sum, _gcn_sum_backward, _gcn_sum_setup)
 
 
-def most_edges(edge_index: Tensor, num_src: int, num_dst: int, loops: bool) -> int:
+def max_edges(edge_index: Tensor, num_src: int, num_dst: int, loops: bool) -> int:
     """Return the largest number of edges, including loops, that attention may have."""
     return edge_index.shape[1] + (min(num_src, num_dst) if loops else 0)
 
@@ -101,7 +101,7 @@ def _gat_sum(
     kept: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     rows, heads = score_dst.shape[0], x.shape[1]
-    most = most_edges(edge_index, x.shape[0], rows, loops)
+    most = max_edges(edge_index, x.shape[0], rows, loops)
     return x.new_empty([rows, *x.shape[1:]]), x.new_empty([most, heads])
 
 
@@ -115,7 +115,7 @@ def _gatv2_sum(
     slope: float,
     kept: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    most = most_edges(edge_index, x_src.shape[0], x_dst.shape[0], loops)
+    most = max_edges(edge_index, x_src.shape[0], x_dst.shape[0], loops)
     return x_dst.new_empty(x_dst.shape), x_dst.new_empty([most, x_src.shape[1]])
 
 

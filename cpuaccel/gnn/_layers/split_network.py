@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 _LINEAR = (nn.Linear, pyg.Linear)
-_OF_ROWS = (
+_ROW_WISE = (
     *_LINEAR,
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid),
     *(nn.LayerNorm, nn.BatchNorm1d, pyg.BatchNorm),
 )
-"""Modules that treat rows alike in any order, except for the rounding of sums over them."""
+"""Modules whose results do not depend on the order of rows, except for the rounding of sums."""
 
 
-def is_plain(module: Any, kinds: tuple[type, ...] = _LINEAR) -> bool:
-    """Return whether `module` is of one of these classes, and a call runs nothing else (hooks)."""
+def is_unmodified(module: Any, kinds: tuple[type, ...] = _LINEAR) -> bool:
+    """Return whether `module` has exactly one of these classes, without hooks or a new forward."""
     return (
         type(module) in kinds
         and "forward" not in vars(module)
@@ -36,47 +36,53 @@ def is_plain(module: Any, kinds: tuple[type, ...] = _LINEAR) -> bool:
 
 
 @dataclass(frozen=True)
-class Apart:
+class SplitNetwork:
     """A network that begins with a linear layer."""
 
     first: Any
     rest: Callable[[Tensor], Tensor]
-    """What follows the first layer."""
+    """The rest of the network, after the first layer."""
     modules: tuple[nn.Module, ...] | None
-    """The rest is these one after the other; None if it is more than that."""
+    """The rest as modules that run one after the other; None if it is not such a sequence."""
     ordered: bool
-    """Whether the rest may depend on the order of rows: it draws numbers, or is unknown."""
+    """Whether the rest may depend on the order of rows: it draws random numbers, or is unknown."""
 
 
-def taken_apart(network: Any) -> Apart | None:
+def split_network(network: Any) -> SplitNetwork | None:
     """Split `network`, or return None if it does not begin with a plain linear layer."""
-    if is_plain(network):
-        return Apart(network, _same, (), ordered=False)
-    if is_plain(network, (nn.Sequential,)):
-        if len(network) and is_plain(network[0]):
+    if is_unmodified(network):
+        return SplitNetwork(network, _identity, (), ordered=False)
+    if is_unmodified(network, (nn.Sequential,)):
+        if len(network) and is_unmodified(network[0]):
             modules = tuple(network)[1:]
-            ordered = not all(map(_is_of_rows, modules))
-            return Apart(network[0], lambda rows: _in_turn(modules, rows), modules, ordered)
-    elif is_plain(network, (pyg.MLP,)) and len(network.lins) and is_plain(network.lins[0]):
+            ordered = not all(map(_is_row_wise, modules))
+            return SplitNetwork(
+                network[0], lambda rows: _run_sequence(modules, rows), modules, ordered
+            )
+    elif (
+        is_unmodified(network, (pyg.MLP,)) and len(network.lins) and is_unmodified(network.lins[0])
+    ):
         within = (*network.lins[1:], *network.norms, network.act or nn.Identity())
         draws = network.training and any(network.dropout)
-        ordered = draws or not all(map(_is_of_rows, within))
-        return Apart(network.lins[0], lambda rows: _without_first(network)(rows), None, ordered)
+        ordered = draws or not all(map(_is_row_wise, within))
+        return SplitNetwork(
+            network.lins[0], lambda rows: _without_first(network)(rows), None, ordered
+        )
     return None
 
 
-def _is_of_rows(module: Any) -> bool:
-    if is_plain(module, (nn.Dropout,)):
+def _is_row_wise(module: Any) -> bool:
+    if is_unmodified(module, (nn.Dropout,)):
         return not (module.training and module.p)
     inner = module.children() if isinstance(module, nn.Module) else ()
-    return is_plain(module, _OF_ROWS) and all(map(_is_of_rows, inner))
+    return is_unmodified(module, _ROW_WISE) and all(map(_is_row_wise, inner))
 
 
-def _same(rows: Tensor) -> Tensor:
+def _identity(rows: Tensor) -> Tensor:
     return rows
 
 
-def _in_turn(modules: tuple[nn.Module, ...], rows: Tensor) -> Tensor:
+def _run_sequence(modules: tuple[nn.Module, ...], rows: Tensor) -> Tensor:
     for module in modules:
         rows = module(rows)
     return rows

@@ -1,4 +1,4 @@
-"""Formulas (see `derivatives.py`) of compiled models' graph ops, composed of torch's ops.
+"""Formulas (see `derivatives.py`) of the ops of `fused_gnn.py`, composed of torch's ops.
 
 Each function has the arguments of the op that it is named after. Loops that an op leaves out have
 the weight 0 here, because no size may depend on which edges are loops.
@@ -21,7 +21,7 @@ class _Edges(NamedTuple):
     end: Tensor
     used: Tensor
     """Whether the op uses an edge: all except the loops that it replaces."""
-    place: Tensor
+    position: Tensor
     """The position of each edge in the op's arrays before it sorts them: [edges]."""
 
 
@@ -70,11 +70,13 @@ def gcn_sum(
     if loops:
         # The last loop of a node gives its weight. Other edges write to an extra element at the
         # end.
-        own = x.new_full([nodes + 1], fill)
+        loop_weight = x.new_full([nodes + 1], fill)
         if weight is not None:
             begin = edges.begin[:count]
-            own = own.scatter(0, torch.where(edges.used[:count], nodes, begin), weight)
-        values = torch.cat([values, own[:nodes]])
+            loop_weight = loop_weight.scatter(
+                0, torch.where(edges.used[:count], nodes, begin), weight
+            )
+        values = torch.cat([values, loop_weight[:nodes]])
     values = torch.where(edges.used, values, 0.0)
     root = sum_rows(values, edges.end, nodes).pow(-0.5)
     root = root.masked_fill(root == float("inf"), 0.0)
@@ -157,8 +159,8 @@ def _derived(
     """Return the gradients of `inputs`. They can be differentiated by `inputs` and by `grad`."""
     with torch.enable_grad():
         # Views, so that each gets its own gradient if one tensor is given twice.
-        own = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in inputs]
-        return torch.autograd.grad(forward(*own), own, grad, create_graph=True)
+        views = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in inputs]
+        return torch.autograd.grad(forward(*views), views, grad, create_graph=True)
 
 
 def _edges(edge_index: Tensor, nodes: int, loops: bool) -> _Edges:
@@ -183,7 +185,7 @@ def _attention(
 ) -> tuple[Tensor, Tensor]:
     scores = scores.masked_fill(~edges.used[:, None], float("-inf"))
     alpha = softmax(scores, edges.end, rows)
-    factors = alpha if kept is None else alpha * kept.index_select(0, edges.place)
+    factors = alpha if kept is None else alpha * kept.index_select(0, edges.position)
     messages = factors[:, :, None] * x.index_select(0, edges.begin)
     # As the op returns it: sorted by destination, with zeros for unused edges at the end.
     order = torch.where(edges.used, edges.end, rows).argsort(stable=True)

@@ -1,4 +1,4 @@
-"""Fallbacks of cpuaccel.gnn's functions to torch's own ops, with a message for each edge."""
+"""The functions of cpuaccel.gnn by torch's own ops, with a tensor of edge messages."""
 
 from __future__ import annotations
 

@@ -1,0 +1,21 @@
+"""The fake result of the ops that are linear layers, with the check of their input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_torch: Any = torch  # Any: torch's annotations lack names that are used here
+
+
+def linear_result(op: str, input: Tensor, out_features: int, in_features: int) -> Tensor:
+    """Return the fake result of the linear layer `op`."""
+    _torch._check(
+        input.dim() > 0 and input.shape[-1] == in_features,
+        lambda: (
+            f"cpuaccel::{op}: expected input of {in_features} features, got {list(input.shape)}"
+        ),
+    )
+    return input.new_empty([*input.shape[:-1], out_features])
