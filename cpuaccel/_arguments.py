@@ -6,14 +6,14 @@ from typing import Any
 
 
 def checked_inputs(function: str, example_inputs: Any) -> tuple[Any, ...]:
-    """Return the inputs of a call as a tuple; `function` is the function that takes them.
+    """Return `example_inputs` as a tuple; `function` is the public function that takes them.
 
     Raises:
-        TypeError: they are no tuple or list.
+        TypeError: they are not a tuple or list.
     """
     if not isinstance(example_inputs, (tuple, list)):
         raise TypeError(
-            f"{function}: example_inputs: expected a tuple of what a call brings, got "
+            f"{function}: example_inputs: expected a tuple of the arguments of a call, got "
             f"{type(example_inputs).__name__}"
         )
     return tuple(example_inputs)

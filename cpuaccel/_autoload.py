@@ -23,7 +23,7 @@ def autoload() -> None:
 
             converted_models.install()
         except RuntimeError as error:
-            message = f"cpuaccel is off, torch runs as it does without it: {error}"
+            message = f"cpuaccel is off, torch runs without it: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
     except Exception:
         # If warnings are errors, the warning above ends here. cpuaccel.enable() and `python -m

@@ -16,12 +16,13 @@ from torch import Tensor, nn
 
 from cpuaccel._modules import over
 
-_torchs: Any = nn.TransformerEncoder.forward
+_torch_forward: Any = nn.TransformerEncoder.forward
 
 
-def _checking_first() -> Any:
+def _with_check() -> Any:
     """Return torch's forward with this check before it."""
-    cpuaccel_torchs, cpuaccel_is_added, cpuaccel_zeros = _torchs, _is_added, _zeros
+    cpuaccel_torch_forward = _torch_forward
+    cpuaccel_has_additive_values, cpuaccel_zero_mask = _has_additive_values, _zero_mask
 
     def forward(
         self: Any,
@@ -30,16 +31,16 @@ def _checking_first() -> Any:
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Any:
-        if mask is None and cpuaccel_is_added(self, src, src_key_padding_mask):
+        if mask is None and cpuaccel_has_additive_values(self, src, src_key_padding_mask):
             # With an attention mask the encoder makes no nested tensors; a mask of zeros changes
             # nothing.
-            mask = cpuaccel_zeros(src)
-        return cpuaccel_torchs(self, src, mask, src_key_padding_mask, is_causal)
+            mask = cpuaccel_zero_mask(src)
+        return cpuaccel_torch_forward(self, src, mask, src_key_padding_mask, is_causal)
 
-    return over(_torchs, forward)
+    return over(_torch_forward, forward)
 
 
-def _is_added(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:
+def _has_additive_values(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:
     """Say whether `padding` has values to add that torch would treat as masked."""
     return (
         isinstance(padding, Tensor)
@@ -50,26 +51,26 @@ def _is_added(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:
     )
 
 
-def _zeros(src: Tensor) -> Tensor:
+def _zero_mask(src: Tensor) -> Tensor:
     length = src.shape[1]
     return torch.zeros(length, length, dtype=src.dtype, device=src.device)
 
 
-_forward = _checking_first()
+_checked_forward = _with_check()
 
 
 def install() -> None:
     """Put the check before the forward of torch's class."""
     cls: Any = nn.TransformerEncoder
-    if cls.forward is _torchs:
-        cls.forward = _forward
+    if cls.forward is _torch_forward:
+        cls.forward = _checked_forward
 
 
 def uninstall() -> None:
     """Restore torch's forward."""
     cls: Any = nn.TransformerEncoder
-    if cls.forward is _forward:
-        cls.forward = _torchs
+    if cls.forward is _checked_forward:
+        cls.forward = _torch_forward
 
 
 def may_nest(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:

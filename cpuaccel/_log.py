@@ -15,7 +15,7 @@ Sink = Callable[[str], None]
 def connect(set_sink: Callable[[Sink | None], None]) -> None:
     """Connect the engine's log to the logger, if the logger is on.
 
-    Otherwise the engine gets no sink, so that it does not take the GIL in vain.
+    Otherwise the engine gets no sink, so that it does not take the GIL for nothing.
     """
     if logger.isEnabledFor(logging.INFO) or _named_in_torch_logs():
         set_sink(_write)

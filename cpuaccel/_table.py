@@ -19,7 +19,7 @@ def read(path: Path, kind: type[Row], check: Callable[[Row], None] = lambda _: N
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no table; the message names the file, the line and what `check` said.
+        ValueError: it is not a table; the message names the file, the line and what `check` said.
     """
     types = get_type_hints(kind)
     names = _columns(kind)

@@ -41,7 +41,7 @@ def _parse_word(text: str) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """One row of the table: a setting's name, where it is read, and its valid values."""
+    """One row of the table: a setting's name, its environment variables and its valid values."""
 
     name: str
     env: tuple[str, ...]
@@ -101,7 +101,7 @@ OPTIONS: tuple[Option, ...] = (
         _parse_switch,
         True,
         "0 or 1",
-        "Keep large blocks of memory for reuse (torch's CPU allocator is replaced).",
+        "Cache large blocks of memory for reuse; this replaces torch's CPU allocator.",
     ),
     Option(
         "memory_cache_mib",
@@ -109,7 +109,7 @@ OPTIONS: tuple[Option, ...] = (
         int,
         -1,
         f"an integer from -1 to {_MAX_CAPACITY}",
-        "Most MiB of freed memory to keep; -1 is half of what the machine or cgroup has.",
+        "Most MiB of freed memory to cache; -1 is half of what the machine or cgroup has.",
         minimum=-1,
         setter="set_memory_cache",
     ),
@@ -119,7 +119,7 @@ OPTIONS: tuple[Option, ...] = (
         "auto",
         ("auto", *ISAS),
         "set_max_isa",
-        "Newest instruction set kernels may use; auto is what the CPU has.",
+        "Newest ISA that kernels may use; auto is what the CPU has.",
     ),
     _words(
         "provider",
@@ -127,7 +127,7 @@ OPTIONS: tuple[Option, ...] = (
         "auto",
         ("auto", "cpuaccel", "onednn", "fbgemm", "intree"),
         "set_provider",
-        "Library that newly packed layers run on; for tests and benchmarks.",
+        "Provider of newly packed layers; for tests and benchmarks.",
     ),
     _words(
         "matmul_provider",
@@ -135,7 +135,7 @@ OPTIONS: tuple[Option, ...] = (
         "auto",
         ("auto", "cpuaccel", "onednn", "intree"),
         "set_matmul_provider",
-        "Library for floating-point matrix products; auto goes by the measured table.",
+        "Provider of floating-point matrix products; auto uses the measured table.",
     ),
     _words(
         "fastmath",
@@ -143,7 +143,7 @@ OPTIONS: tuple[Option, ...] = (
         "auto",
         ("auto", "off", "emulate"),
         "set_fastmath",
-        "BF16 arithmetic for fp32 models that ask for it; emulate rounds where the CPU has none.",
+        "BF16 arithmetic for fp32 models that request it; emulate rounds if the CPU has none.",
     ),
     Option(
         "deterministic",
@@ -151,7 +151,7 @@ OPTIONS: tuple[Option, ...] = (
         _parse_switch,
         False,
         "0 or 1",
-        "Choose what runs by tables alone, never by timing it.",
+        "Choose kernels by tables only, never by timing.",
         setter="set_deterministic",
     ),
     Option(
@@ -160,7 +160,7 @@ OPTIONS: tuple[Option, ...] = (
         _parse_switch,
         True,
         "0 or 1",
-        "Wake a plan's threads once for all steps in turn that kernels of our own run.",
+        "Wake a plan's threads once for consecutive steps that run cpuaccel kernels.",
         setter="set_teams",
     ),
     Option(
@@ -177,7 +177,7 @@ OPTIONS: tuple[Option, ...] = (
         str,
         "",
         "the path of a file",
-        "What plans found fastest by timing it; empty is a file in the user's cache folder.",
+        "The tuning cache; empty is a file in the user's cache folder.",
         live=True,
     ),
     Option(
@@ -186,7 +186,7 @@ OPTIONS: tuple[Option, ...] = (
         int,
         -1,
         f"an integer from -1 to {_MAX_CAPACITY}",
-        "Most MiB of weights kept in another type (autocast); -1 is a quarter of the memory.",
+        "Most MiB of cached weights in another dtype (autocast); -1 is a quarter of the memory.",
         minimum=-1,
         setter="set_weight_cache",
     ),
@@ -196,7 +196,7 @@ OPTIONS: tuple[Option, ...] = (
         int,
         -1,
         f"an integer from -1 to {_MAX_CAPACITY}",
-        "Most MiB of graphs kept transposed for the backward; -1 is a quarter of the memory.",
+        "Most MiB of cached sorted graphs; -1 is a quarter of the memory.",
         minimum=-1,
         setter="set_index_cache",
     ),
@@ -206,7 +206,7 @@ OPTIONS: tuple[Option, ...] = (
         int,
         1024,
         f"an integer from 0 to {_MAX_CAPACITY}",
-        "oneDNN primitives kept for reuse, over all layers.",
+        "Most cached oneDNN primitives, over all layers.",
         setter="set_primitive_cache_capacity",
     ),
     Option(
@@ -215,7 +215,7 @@ OPTIONS: tuple[Option, ...] = (
         int,
         1024,
         f"an integer from 0 to {_MAX_CAPACITY}",
-        "Pieces of compiled models kept ready for a shape of their inputs, over all models.",
+        "Most cached plans of regions, over all models.",
         setter="set_graph_cache_capacity",
     ),
 )
@@ -241,7 +241,7 @@ def set(name: str, value: Value) -> None:
 
     Raises:
         ValueError: there is no such setting, it is read at import only, or `value` is invalid.
-        RuntimeError: the engine cannot take the value any more.
+        RuntimeError: the engine can no longer change the setting.
     """
     option = _option("set", name)
     if not option.setter and not option.live:

@@ -31,7 +31,7 @@ def stats() -> dict[str, Any]:
 
 
 def reset_stats() -> None:
-    """Set the counters to zero. Memory and cached objects that are still held stay counted."""
+    """Set the counters to zero. Memory and objects that are still cached stay counted."""
     native = _native.native()
     if native is not None:
         native.reset_stats()
@@ -45,7 +45,7 @@ def clear_caches() -> None:
 
 
 def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = None) -> Explanation:
-    """Say which library runs each layer of `model`, and why. Print the result or read its `rows`.
+    """Return which library runs each layer of `model`, and why. Print it or read its `rows`.
 
     Takes any module: quantized models of convert_fx, eager mode and `quantize_dynamic`,
     TorchScript, models compiled with cpuaccel's backend (as far as they have run) and optimized
@@ -54,7 +54,7 @@ def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = Non
     rate, and its share of this machine's peak, which is measured.
 
     Raises:
-        TypeError: `model` is not a module, or `example_inputs` no tuple or list.
+        TypeError: `model` is not a module, or `example_inputs` is not a tuple or list.
     """
     from dataclasses import replace
 

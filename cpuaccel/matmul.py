@@ -76,7 +76,7 @@ def read(path: Path) -> list[MatmulRow]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no table; the message names the file, the line and the column.
+        ValueError: it is not a table; the message names the file, the line and the column.
     """
     return _table.read(path, MatmulRow, MatmulRow.check)
 
@@ -121,7 +121,7 @@ def _rows(machine: tuple[str, str]) -> list[MatmulRow]:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            message = f"cpuaccel does not use a table of matrix products: {error}"
+            message = f"cpuaccel ignores a table of matrix products: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
     vendor, isa = machine
     return [row for row in found if row.vendor in (vendor, "*") and row.isa == isa]

@@ -14,7 +14,7 @@ __all__ = ["empty_cache", "is_enabled", "reset_peak_stats", "stats", "why_off"]
 
 _KEYS = ("allocated", "reserved", "peak_allocated", "peak_reserved", "hits", "misses", "trims")
 
-_refusal = ""
+_install_error = ""
 
 
 def stats() -> dict[str, int]:
@@ -53,13 +53,13 @@ def why_off() -> str:
         return ""
     if not config.get("allocator"):
         return "CPUACCEL_ALLOCATOR in the environment switches it off"
-    return _refusal or "cpuaccel is off"
+    return _install_error or "cpuaccel is off"
 
 
 def install(module: Native) -> None:
     """Replace torch's allocator, unless that is switched off or another one replaced it already."""
-    global _refusal
-    _refusal = module.install_allocator() if config.get("allocator") else ""
+    global _install_error
+    _install_error = module.install_allocator() if config.get("allocator") else ""
 
 
 def uninstall(module: Native) -> None:

@@ -12,7 +12,7 @@ import torch
 from cpuaccel import config
 from cpuaccel._native import load
 
-_said = False
+_warned = False
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def fastmath(enabled: bool = True) -> Iterator[None]:
         RuntimeError: the engine cannot run here.
     """
     if enabled:
-        _say_if_missing()
+        _warn_if_missing()
     # torch's annotations lack these two.
     mkldnn: Any = torch.backends.mkldnn
     settings = (mkldnn.matmul, mkldnn.conv)
@@ -47,14 +47,14 @@ def fastmath(enabled: bool = True) -> Iterator[None]:
             setting.fp32_precision = value
 
 
-def _say_if_missing() -> None:
-    global _said
+def _warn_if_missing() -> None:
+    global _warned
     native = load()
-    if _said or native.has_bf16_arithmetic() or config.get("fastmath") == "emulate":
+    if _warned or native.has_bf16_arithmetic() or config.get("fastmath") == "emulate":
         return
-    _said = True
+    _warned = True
     warnings.warn(
-        "cpuaccel.fastmath: this CPU has no BF16 arithmetic (AVX512-BF16, AMX): fp32 stays fp32",
+        "cpuaccel.fastmath: this CPU has no BF16 arithmetic (AVX512-BF16 or AMX), fp32 stays fp32",
         RuntimeWarning,
         stacklevel=4,
     )

@@ -43,14 +43,14 @@ def _configured(folder: Path, *options: str) -> subprocess.CompletedProcess[str]
 
 
 @needs_cmake
-def test_a_compiler_that_links_the_shared_library_is_taken(tmp_path: Path) -> None:
+def test_a_compiler_that_links_the_shared_library_is_accepted(tmp_path: Path) -> None:
     done = _configured(tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 @needs_cmake
 @pytest.mark.parametrize("how", ["driver", "linker flags", "compiler flags"])
-def test_a_compiler_that_links_libstdcxx_statically_is_refused(tmp_path: Path, how: str) -> None:
+def test_a_compiler_that_links_libstdcxx_statically_is_rejected(tmp_path: Path, how: str) -> None:
     driver = tmp_path / "static-c++"
     driver.write_text(DRIVER)
     driver.chmod(0o755)

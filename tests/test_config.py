@@ -145,7 +145,7 @@ def test_what_no_engine_takes_may_change_too() -> None:
         config.set("enabled", False)
 
 
-def test_value_the_engine_refuses_is_not_kept() -> None:
+def test_a_value_that_the_engine_rejects_is_not_set() -> None:
     def refuse(setter: str, value: object) -> None:
         raise RuntimeError("too late")
 
@@ -169,7 +169,7 @@ def test_value_the_engine_refuses_is_not_kept() -> None:
         ("primitive_cache_capacity", 1.0),
     ],
 )
-def test_set_refuses_bad_values(name: str, value: object) -> None:
+def test_set_rejects_bad_values(name: str, value: object) -> None:
     config = _fresh()
     option = next(option for option in config.OPTIONS if option.name == name)
     with pytest.raises(ValueError, match="expected") as raised:
@@ -179,7 +179,7 @@ def test_set_refuses_bad_values(name: str, value: object) -> None:
     assert option.expected in str(raised.value)
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_are_rejected() -> None:
     config = _fresh()
     with pytest.raises(ValueError, match="'speed'"):
         config.get("speed")

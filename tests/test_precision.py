@@ -94,7 +94,7 @@ def test_settings_are_as_before_after_an_error() -> None:
 def test_a_cpu_without_it_says_so_once_and_stays_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     if _native_module().has_bf16_arithmetic():
         pytest.skip("this CPU has BF16 arithmetic")
-    monkeypatch.setattr(precision, "_said", False)
+    monkeypatch.setattr(precision, "_warned", False)
     a, b = torch.randn(8, 200), torch.randn(200, 8)
     expected = torch.mm(a, b)
     with pytest.warns(RuntimeWarning, match="this CPU has no BF16 arithmetic"), cpuaccel.fastmath():

@@ -157,7 +157,7 @@ def test_googletest_is_found_where_cmake_finds_it(machine: Machine, variable: st
     shutil.which("c++") is None,
     reason="`command -v c++` finds no compiler to ask for C++17 and C++20",
 )
-def test_a_compiler_that_knows_no_cxx20_is_not_taken(machine: Machine) -> None:
+def test_a_compiler_without_cxx20_is_rejected(machine: Machine) -> None:
     compiler = shutil.which("c++")
     machine.command("c++", f'PATH="{os.environ["PATH"]}" exec "{compiler}" "$@"')
     assert machine.setup("demo").returncode == 0
@@ -172,7 +172,7 @@ def test_a_compiler_that_knows_no_cxx20_is_not_taken(machine: Machine) -> None:
     ("version", "is_new"),
     [("3.22.1", False), ("2.8.12.2", False), ("3.25.0-rc1", True), ("3.31.6", True), ("4.0", True)],
 )
-def test_an_old_cmake_is_refused_with_what_to_type(
+def test_an_old_cmake_is_rejected_with_what_to_type(
     machine: Machine, version: str, is_new: bool
 ) -> None:
     machine.command("cmake", f"echo 'cmake version {version}'")
@@ -185,7 +185,7 @@ def test_an_old_cmake_is_refused_with_what_to_type(
     )
 
 
-def test_an_old_python_is_refused(machine: Machine) -> None:
+def test_an_old_python_is_rejected(machine: Machine) -> None:
     machine.command(
         "old", f'case $2 in *version_info*) exit 1 ;; esac; exec "{sys.executable}" "$@"'
     )

@@ -226,7 +226,7 @@ def test_three_dimensions_stay_torchs() -> None:
 
 
 @dtypes
-def test_weights_with_zero_points_which_torch_refuses(dtype: torch.dtype) -> None:
+def test_weights_with_zero_points_that_torch_rejects(dtype: torch.dtype) -> None:
     x = activation(3, 16, dtype=dtype)
     quantizer = output_quantizer(dtype)
     for zero_point in (3, -100):  # with -100 src minus zero point exceeds int8: computed in float

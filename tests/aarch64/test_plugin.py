@@ -42,12 +42,12 @@ def test_every_rung_is_a_cap(isa: str) -> None:
         cpuaccel.config.set("max_isa", before)
 
 
-def test_a_rung_of_x86_is_refused_by_name() -> None:
+def test_an_x86_isa_is_rejected_by_name() -> None:
     with pytest.raises(ValueError, match=r"max_isa.*neon.*got 'avx2'"):
         cpuaccel.config.set("max_isa", "avx2")
 
 
-def test_the_x86_engine_is_refused_as_in_torch() -> None:
+def test_the_x86_engine_is_rejected_as_in_torch() -> None:
     assert platform.machine() == "aarch64"
     assert set(torch.backends.quantized.supported_engines) == {"qnnpack", "onednn"}
     with pytest.raises(RuntimeError, match="X86 is not supported"):

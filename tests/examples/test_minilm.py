@@ -74,7 +74,7 @@ def test_padding_changes_nothing() -> None:
     assert float(minilm.cosines(torch.cat(alone), _reference()[:6]).min()) > 1 - 1e-6
 
 
-def test_weights_that_lack_a_tensor_are_refused() -> None:
+def test_weights_that_lack_a_tensor_are_rejected() -> None:
     model = Bert(BertConfig(vocabulary=9, positions=4, width=8, layers=1, heads=2, inner_width=16))
     weights = model.state_dict()
     del weights["embeddings.word_embeddings.weight"]

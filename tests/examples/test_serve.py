@@ -165,7 +165,7 @@ def test_a_worker_has_its_threads() -> None:
         assert ask(running.url)[1]["threads"] == 2
 
 
-def test_a_full_line_is_refused_and_says_so() -> None:
+def test_a_full_queue_rejects_requests_with_a_message() -> None:
     with (
         serving("--workers", "1", "--queue", "1", form="slow") as running,
         ThreadPoolExecutor(6) as pool,

@@ -32,7 +32,7 @@ def test_shares_are_disjoint_and_whole(all_cores: list[int], workers: int, threa
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0), (-1, -1)])
-def test_no_workers_are_refused(workers: int, threads: int) -> None:
+def test_zero_workers_are_rejected(workers: int, threads: int) -> None:
     with pytest.raises(ValueError, match=f"expected 1 or more of each, got {workers} and"):
         cores.partition([0, 1], workers, threads)
 
@@ -57,7 +57,7 @@ def test_percentiles_are_numpy_s(values: list[float], percent: float) -> None:
     assert found == expected or abs(percent / 100 * count - round(percent / 100 * count)) < 1e-9
 
 
-def test_percentiles_of_nothing_are_refused() -> None:
+def test_percentiles_of_nothing_are_rejected() -> None:
     with pytest.raises(ValueError, match="expected values, got none"):
         percentile([], 50)
     for percent in (0, 100.5, -1):
@@ -135,7 +135,7 @@ def test_bad_requests_name_the_field(raw: bytes, field: str, message: str) -> No
     assert found.value.as_json()["expected"] in str(found.value)
 
 
-def test_a_good_request_is_taken() -> None:
+def test_a_good_request_is_accepted() -> None:
     assert _text('{"text": " ß "}'.encode()) == " ß "
 
 

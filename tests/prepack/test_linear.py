@@ -84,7 +84,7 @@ def test_unpacked_pairs_bits() -> None:
     assert torch.equal(back.view(torch.int16), bits)
 
 
-def test_pairs_of_half_are_refused() -> None:
+def test_pairs_of_half_are_rejected() -> None:
     with pytest.raises(RuntimeError, match="float32 or bfloat16 for pairs"):
         _pack_pairs(torch.zeros(4, 4, dtype=torch.float16))
 
@@ -357,7 +357,7 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("weight", [torch.randn(3), torch.randn(3, 4).double()])
-def test_packing_refuses(weight: Tensor) -> None:
+def test_packing_rejects(weight: Tensor) -> None:
     with pytest.raises(RuntimeError, match="expected weight to be a matrix"):
         _op.pack_linear(weight, 16)
 

@@ -268,7 +268,7 @@ def test_every_way_into_the_dict_opens_it(access: Callable[[dict[str, Any]], obj
         assert torch.equal(ours.weight, plain.weight)
 
 
-def test_a_dict_that_was_taken_before_goes_on_working() -> None:
+def test_a_dict_from_before_still_works() -> None:
     ours = packed(nn.Linear(64, 96))
     parameters = ours._parameters
     ours.weight.data.fill_(3)

@@ -171,7 +171,7 @@ _BAD = {
 
 @pytest.mark.parametrize("case", _BAD)
 @pytest.mark.parametrize("panel", [None, _OTHER])
-def test_what_is_refused(case: str, panel: int | None) -> None:
+def test_rejected_arguments(case: str, panel: int | None) -> None:
     change, message = _BAD[case]
     x, weight = torch.randn(3, 64), torch.randn(96, 64)
     bad = change(_packed(weight, panel))
