@@ -32,15 +32,15 @@ def rewritten(
     held = [each.detach() for each in weights.values()]
     with enable_python_dispatcher():  # as where Inductor makes its graphs
         traced = make_fx(
-            call, decomposition_table=decompositions.without_kept(), tracing_mode="fake"
+            call, decomposition_table=decompositions.without_preserved(), tracing_mode="fake"
         )(held, *inputs)
     graph = traced.graph
     graph.eliminate_dead_code()
     constants = set(graph.find_nodes(op="placeholder")[: len(held)])
-    found = regions.cut(graph, constants)
+    found = regions.find_regions(graph, constants)
     made = region_report.report_of(found)
     insertion.put_regions(graph, found.regions)
-    insertion.take_apart(graph)
+    insertion.decompose_preserved(graph)
     for view in graph.find_nodes(op="call_function", target=_aten.view.default):
         view.target = _aten.reshape.default  # Inductor's views need not share memory
     graph.lint()

@@ -83,7 +83,7 @@ def package(folder: Path, products_are_left: None) -> Path:
 
 
 def test_what_was_checked_is_what_runs(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check = archive.checked
+    check = archive.verified
 
     def checked(*arguments: Any) -> Any:
         found = check(*arguments)
@@ -92,7 +92,7 @@ def test_what_was_checked_is_what_runs(package: Path, monkeypatch: pytest.Monkey
         other.replace(package)
         return found
 
-    monkeypatch.setattr(archive, "checked", checked)
+    monkeypatch.setattr(archive, "verified", checked)
     loaded = cpuaccel.load(package)
     with torch.no_grad():
         expected = _net()(_x())["scores"]

@@ -14,7 +14,7 @@ from compile._compiled import Lambda, needs_onednn, randomized
 from compile._patterns import Partitions, Pattern, each_of, of
 from compile._rewritten import check
 from compile._transformers import WIDTH, Attention, Layer, kinds_of, needs_attention
-from compile.test_dynamic import check_sizes, regions_of_fixed_sizes, rows
+from compile.test_dynamic_shapes import check_sizes, regions_of_fixed_sizes, rows
 from compile.test_resizing import KINDS, between
 from cpuaccel.compile.common import report
 

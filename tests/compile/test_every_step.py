@@ -42,7 +42,7 @@ ELSEWHERE = {
     "attention": "test_transformers.py",
     "q_attention": "test_quantized_attention.py",
     "q_linear_dynamic": "test_int8.py",
-    "slice_scatter": "test_writes.py",
+    "slice_scatter": "test_mutations.py",
 }
 
 _HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import cpuaccel
 from compile._compiled import needs_onednn
-from cpuaccel.compile.capture.module_attributes import Changes
+from cpuaccel.compile.capture.module_attributes import ChangeCounter
 
 pytestmark = needs_onednn
 
@@ -112,10 +112,10 @@ def test_another_model_in_its_place() -> None:
 def test_one_that_changes_before_each_call_runs_as_it_is(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Changes, "MOST", 3)
+    monkeypatch.setattr(ChangeCounter, "MOST", 3)
     model = _Net()
     made = _plan(model)
-    for step in range(Changes.MOST + 2):
+    for step in range(ChangeCounter.MOST + 2):
         model.step = 1000 + step
         with torch.no_grad():
             made(_x())

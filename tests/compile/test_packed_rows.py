@@ -14,7 +14,7 @@ import cpuaccel
 from compile import _bf16
 from compile._compiled import Lambda, needs_onednn
 from compile.test_few_rows import Chain, _optimized, _steps, _tanh_gelu
-from compile.test_float_trial import _with_ranks
+from compile.test_float_tuning import _with_ranks
 from cpuaccel import _native, config
 
 pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]

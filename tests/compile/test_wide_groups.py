@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import cpuaccel
 from compile import _bf16
 from compile._compiled import needs_onednn
-from compile.test_float_trial import _with_ranks
+from compile.test_float_tuning import _with_ranks
 from cpuaccel import _native
 
 pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16")]

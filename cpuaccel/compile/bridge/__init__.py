@@ -1,7 +1,7 @@
 """Translates ATen ops to ops of oneDNN Graph, with a file for each kind of op.
 
 `TRANSLATIONS` has a function for each ATen op that can be translated. The function gets the
-translation so far and a node. It adds the ops that compute the node, or raises `Refused` with the
+translation so far and a node. It adds the ops that compute the node, or raises `Fallback` with the
 reason.
 """
 
@@ -17,6 +17,7 @@ from cpuaccel.compile.bridge import (
     convolution,
     elementwise,
     matmul,
+    mutations,
     normalization,
     pooling,
     quantized,
@@ -24,21 +25,20 @@ from cpuaccel.compile.bridge import (
     resizing,
     selection,
     shapes,
-    writes,
 )
 from cpuaccel.compile.bridge.translation import Translation
 
-MOVES = shapes.MOVES
-WRITES = writes.WRITES
-OWN = MOVES | WRITES | attention.KINDS | quantized.OPS
+VIEW_OPS = shapes.VIEW_OPS
+MUTATIONS = mutations.MUTATIONS
+OWN = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS
 """Kinds of ops that cpuaccel runs, not oneDNN Graph."""
 QUANTIZED = quantized.OPS
 QUANTIZED_LAYERS = quantized.LAYERS
 CASTS = shapes.CASTS
-TAKEN_APART = quantized.TAKEN_APART
-claim = quantized.claim
-make_constants = quantized.make_constants
-say_parts = writes.say_parts
+DECOMPOSITIONS = quantized.DECOMPOSITIONS
+translate_quantized = quantized.translate_quantized
+dequantize_weights_once = quantized.dequantize_weights_once
+skip_slice_copies = mutations.skip_slice_copies
 
 Translate = Callable[[Translation, Node], None]
 
@@ -54,5 +54,5 @@ TRANSLATIONS: dict[Any, Translate] = {
     **resizing.TRANSLATIONS,
     **selection.TRANSLATIONS,
     **shapes.TRANSLATIONS,
-    **writes.TRANSLATIONS,
+    **mutations.TRANSLATIONS,
 }

@@ -10,13 +10,13 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.compile.bridge.translation import Refused, Translation
+from cpuaccel.compile.bridge.translation import Fallback, Translation
 
-STATISTICS = ("weight", "bias", "running_mean", "running_var")
+BATCH_NORM_ARGUMENTS = ("weight", "bias", "running_mean", "running_var")
 """Arguments of a batch norm that have one element for each channel."""
 
 
-def bound(node: Node) -> dict[str, Any]:
+def arguments_of(node: Node) -> dict[str, Any]:
     """Return the arguments of `node` by name, including defaults."""
     target: Any = node.target
     values = {}
@@ -30,11 +30,11 @@ def bound(node: Node) -> dict[str, Any]:
     return values
 
 
-def numbers(value: Any, count: int) -> list[int]:
+def int_list(value: Any, count: int) -> list[int]:
     """Return `count` integers; a single one is repeated `count` times."""
     values = list(value) if isinstance(value, (list, tuple)) else [value]
     if any(not isinstance(each, int) for each in values):
-        raise Refused("dynamic size")
+        raise Fallback("dynamic size")
     return values * count if len(values) == 1 else values
 
 
@@ -42,7 +42,7 @@ def image_sizes(translation: Translation, node: Any) -> list[int]:
     """Return the sizes of a tensor after batch and channels; only the batch may be dynamic."""
     _, *sizes = translation.tensor(node).shape
     if any(not isinstance(size, int) for size in sizes):
-        raise Refused("dynamic size")
+        raise Fallback("dynamic size")
     return sizes[1:]
 
 
@@ -53,14 +53,14 @@ def same_sizes(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
     )
 
 
-def floats(translation: Translation, *nodes: Any) -> torch.dtype:
-    """Return the common float dtype of all these nodes; raise Refused if there is none."""
+def common_float_dtype(translation: Translation, *nodes: Any) -> torch.dtype:
+    """Return the common float dtype of all these nodes; raise Fallback if there is none."""
     types = {translation.tensor(node).dtype for node in nodes}
     if len(types) != 1:
-        raise Refused("mixed dtypes")
+        raise Fallback("mixed dtypes")
     dtype = types.pop()
     if not dtype.is_floating_point:
-        raise Refused(f"dtype {dtype}")
+        raise Fallback(f"dtype {dtype}")
     return dtype
 
 
@@ -74,7 +74,7 @@ def only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
-def maker_of(result: Any, op: Any) -> Node | None:
+def producer_of(result: Any, op: Any) -> Node | None:
     """Return the node of `op` whose first and only used result is `result`, which is read once."""
     node: Any = result.args[0] if result.target is operator.getitem else None
     if node is None or node.target is not op or only_user(result) is None:

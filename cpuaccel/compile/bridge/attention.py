@@ -11,34 +11,34 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
-from cpuaccel.compile.bridge._arguments import bound, first_result, floats
-from cpuaccel.compile.bridge.translation import Refused, Translation, hint
+from cpuaccel.compile.bridge._arguments import arguments_of, common_float_dtype, first_result
+from cpuaccel.compile.bridge.translation import Fallback, Translation, hint
 
 _aten: Any = torch.ops.aten
 
 
 def _attention(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     if given["dropout_p"] != 0:
-        raise Refused("dropout_p is not 0")
+        raise Fallback("dropout_p is not 0")
     operands = [given[name] for name in ("query", "key", "value")]
-    floats(translation, *operands)
+    common_float_dtype(translation, *operands)
     query, key, value = map(translation.tensor, operands)
-    if not _go_together(query, key, value):
-        raise Refused("grouped-query heads, or heads of different sizes")
+    if not _have_matching_sizes(query, key, value):
+        raise Fallback("grouped-query heads, or heads of different sizes")
     mask = given["attn_mask"]
     if mask is not None:
         if translation.tensor(mask).dtype not in (torch.float32, query.dtype):
-            raise Refused("a mask of another dtype")
+            raise Fallback("a mask of another dtype")
         operands.append(mask)
     result = first_result(node)
     if result is None:
-        raise Refused("the logsumexp result is used")
+        raise Fallback("the logsumexp result is used")
     N, H, L, E = map(hint, query.shape)
     bf16, causal = query.dtype == torch.bfloat16, bool(given["is_causal"])
     has_mask, S = mask is not None, hint(key.shape[2])
     if why := _native.load().why_torch_attention(N, H, L, S, E, bf16, has_mask, causal):
-        raise Refused(why)
+        raise Fallback(why)
     scale = given["scale"]
     if scale is None:
         scale = 1 / math.sqrt(hint(query.shape[3]))
@@ -52,7 +52,7 @@ def _attention(translation: Translation, node: Node) -> None:
     )
 
 
-def _go_together(query: Tensor, key: Tensor, value: Tensor) -> bool:
+def _have_matching_sizes(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Say whether batch, heads and head size are known to be equal, and head size is static."""
     same = [(query.shape[dim], key.shape[dim]) for dim in (0, 1, 3)]
     same += zip(key.shape, value.shape, strict=True)

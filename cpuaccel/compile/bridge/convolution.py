@@ -8,38 +8,38 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.compile.bridge._arguments import (
-    STATISTICS,
-    bound,
+    BATCH_NORM_ARGUMENTS,
+    arguments_of,
+    common_float_dtype,
     first_result,
-    floats,
-    numbers,
+    int_list,
     only_user,
 )
 from cpuaccel.compile.bridge.plan_text import Value
-from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
 
 def _convolution(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     src, weight, bias = given["input"], given["weight"], given["bias"]
-    floats(translation, *(each for each in (src, weight, bias) if each is not None))
+    common_float_dtype(translation, *(each for each in (src, weight, bias) if each is not None))
     dims = translation.tensor(src).dim() - 2
     if dims not in (1, 2, 3):
-        raise Refused("not a 1-D, 2-D or 3-D convolution")
+        raise Fallback("not a 1-D, 2-D or 3-D convolution")
     transposed = given["transposed"]
     attributes: dict[str, Any] = {
-        "strides": numbers(given["stride"], dims),
-        "pads_begin": numbers(given["padding"], dims),
-        "pads_end": numbers(given["padding"], dims),
-        "dilations": numbers(given["dilation"], dims),
+        "strides": int_list(given["stride"], dims),
+        "pads_begin": int_list(given["padding"], dims),
+        "pads_end": int_list(given["padding"], dims),
+        "dilations": int_list(given["dilation"], dims),
         "groups": given["groups"],
         "data_format": "NCX",
         "weights_format": "IOX" if transposed else "OIX",
     }
     if transposed:
-        attributes["output_padding"] = numbers(given["output_padding"], dims)
+        attributes["output_padding"] = int_list(given["output_padding"], dims)
     norm = None if transposed else _norm_behind(translation, node)
     if norm is None:
         translation.begin([node], node)
@@ -49,10 +49,10 @@ def _convolution(translation: Translation, node: Node) -> None:
         return
     behind, result = norm
     if not all(translation.is_constant(each) for each in (weight, bias) if each is not None):
-        raise Refused("computed weights before a batch norm")
-    of_norm = bound(behind)
+        raise Fallback("computed weights before a batch norm")
+    of_norm = arguments_of(behind)
     constants = [weight, *([bias] if bias is not None else [])]
-    constants += [of_norm[name] for name in STATISTICS]
+    constants += [of_norm[name] for name in BATCH_NORM_ARGUMENTS]
     translation.begin([node, behind, result], result)
     folded_like = value_of(translation.tensor(weight))
     folded = translation.prepare(
@@ -71,9 +71,11 @@ def _norm_behind(translation: Translation, node: Node) -> tuple[Node, Node] | No
         return None
     if norm.args[0] is not node:
         return None
-    given = bound(norm)
+    given = arguments_of(norm)
     result = first_result(norm)
-    if result is None or not all(translation.is_constant(given[name]) for name in STATISTICS):
+    if result is None or not all(
+        translation.is_constant(given[name]) for name in BATCH_NORM_ARGUMENTS
+    ):
         return None
     return norm, result
 

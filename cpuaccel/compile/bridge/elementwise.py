@@ -9,8 +9,13 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, floats, only_user, same_sizes
-from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+from cpuaccel.compile.bridge._arguments import (
+    arguments_of,
+    common_float_dtype,
+    only_user,
+    same_sizes,
+)
+from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
@@ -19,9 +24,9 @@ Attributes = Callable[[dict[str, Any]], dict[str, float]]
 
 def _unary(kind: str, attributes: Attributes | None = None) -> Any:
     def translate(translation: Translation, node: Node) -> None:
-        given = bound(node)
+        given = arguments_of(node)
         src = given["self"]
-        floats(translation, src)
+        common_float_dtype(translation, src)
         found: dict[str, Any] = dict(attributes(given)) if attributes else {}
         translation.begin([node], node)
         translation.op(kind, [translation.read(src)], node, **found)
@@ -34,25 +39,25 @@ def _limits(given: dict[str, Any]) -> dict[str, float]:
     high = given.get("max", given.get("max_val"))
     limits = (-math.inf if low is None else low, math.inf if high is None else high)
     if not all(isinstance(limit, (int, float)) for limit in limits):
-        raise Refused("dynamic limits")
+        raise Fallback("dynamic limits")
     return {"min": float(limits[0]), "max": float(limits[1])}
 
 
 def _elu(given: dict[str, Any]) -> dict[str, float]:
     if given["scale"] != 1 or given["input_scale"] != 1:
-        raise Refused("scale or input_scale is not 1")
+        raise Fallback("scale or input_scale is not 1")
     return {"alpha": float(given["alpha"])}
 
 
 def _gelu(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     kind = "GELU" if given["approximate"] == "none" else "GELUTanh"
     _unary(kind)(translation, node)
 
 
 def _silu(translation: Translation, node: Node) -> None:
-    src = bound(node)["self"]
-    floats(translation, src)
+    src = arguments_of(node)["self"]
+    common_float_dtype(translation, src)
     translation.begin([node], node)
     x = translation.read(src)
     gate = translation.op("Sigmoid", [x], like=value_of(translation.tensor(src)))
@@ -60,7 +65,7 @@ def _silu(translation: Translation, node: Node) -> None:
 
 
 def _hardsigmoid(translation: Translation, node: Node) -> None:
-    src = bound(node)["self"]
+    src = arguments_of(node)["self"]
     product = only_user(node)
     if (
         product is not None
@@ -68,7 +73,7 @@ def _hardsigmoid(translation: Translation, node: Node) -> None:
         and set(product.args) == {src, node}
     ):
         # One op: oneDNN Graph puts two ops into a partition that it cannot compile.
-        floats(translation, src)
+        common_float_dtype(translation, src)
         translation.begin([node, product], product)
         translation.op("HardSwish", [translation.read(src)], product)
         return
@@ -76,8 +81,8 @@ def _hardsigmoid(translation: Translation, node: Node) -> None:
 
 
 def _power(translation: Translation, node: Node) -> None:
-    if bound(node)["exponent"] != 2:
-        raise Refused("an exponent other than 2")
+    if arguments_of(node)["exponent"] != 2:
+        raise Fallback("an exponent other than 2")
     _unary("Square")(translation, node)
 
 
@@ -87,35 +92,37 @@ _FUSED = 3
 _COMMUTE = ("Add", "Maximum", "Minimum", "Multiply")
 
 
-def _is_whole(translation: Translation, operand: Any, result: Node) -> bool:
+def _has_result_sizes(translation: Translation, operand: Any, result: Node) -> bool:
     return same_sizes(translation.tensor(operand).shape, translation.tensor(result).shape)
 
 
 def _binary(kind: str) -> Any:
     def translate(translation: Translation, node: Node) -> None:
-        given = bound(node)
+        given = arguments_of(node)
         a, b = given["self"], given["other"]
         if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
-            raise Refused("alpha is not 1, or rounding_mode")
+            raise Fallback("alpha is not 1, or rounding_mode")
         if a is b and kind == "Multiply":
             _unary("Square")(translation, node)
             return
         if a is b:
             # oneDNN Graph fuses it into the op that makes the value, and reads the value from
             # memory where it was never written.
-            raise Refused("both operands are the same tensor")
-        floats(translation, a, b, node)
+            raise Fallback("both operands are the same tensor")
+        common_float_dtype(translation, a, b, node)
         if translation.tensor(a).dim() == 0 or translation.tensor(b).dim() == 0:
-            raise Refused("a 0-D tensor")
-        if not _is_whole(translation, a, node):
+            raise Fallback("a 0-D tensor")
+        if not _has_result_sizes(translation, a, node):
             # oneDNN broadcasts its second operand only.
-            if kind not in _COMMUTE or not _is_whole(translation, b, node):
-                raise Refused("the first operand is broadcast")
+            if kind not in _COMMUTE or not _has_result_sizes(translation, b, node):
+                raise Fallback("the first operand is broadcast")
             a, b = b, a
         is_gated = kind == "Multiply" and (_is_gate(a, b) or _is_gate(b, a))
-        if not is_gated and (_is_made_of(translation, a, b) or _is_made_of(translation, b, a)):
+        if not is_gated and (
+            _is_fusible_function_of(translation, a, b) or _is_fusible_function_of(translation, b, a)
+        ):
             # As with a value and itself; the layer that makes the value would be lost too.
-            raise Refused("one operand is a function of the other")
+            raise Fallback("one operand is a function of the other")
         translation.begin([node], node)
         translation.op(
             kind, [translation.read(a), translation.read(b)], node, auto_broadcast="numpy"
@@ -124,7 +131,7 @@ def _binary(kind: str) -> Any:
     return translate
 
 
-def _is_made_of(translation: Translation, node: Node, source: Node) -> bool:
+def _is_fusible_function_of(translation: Translation, node: Node, source: Node) -> bool:
     """Say whether `node` is a function of `source` that oneDNN Graph fuses into the source's op."""
     if source not in translation.unit_of:
         return False

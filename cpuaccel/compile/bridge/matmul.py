@@ -9,30 +9,30 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.compile.bridge._arguments import bound, floats, only_user
+from cpuaccel.compile.bridge._arguments import arguments_of, common_float_dtype, only_user
 from cpuaccel.compile.bridge.shapes import VIEWS, permutation
-from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
 
 def _mm(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     _product(translation, node, given["self"], given["mat2"], None)
 
 
 def _addmm(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     if given["beta"] != 1 or given["alpha"] != 1:
-        raise Refused("alpha or beta is not 1")
+        raise Fallback("alpha or beta is not 1")
     addend = given["self"]
     if translation.tensor(addend).dim() == 0:
-        raise Refused("a 0-D tensor")
+        raise Fallback("a 0-D tensor")
     _product(translation, node, given["mat1"], given["mat2"], addend)
 
 
 def _linear(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     weight, transposed = untransposed(given["weight"])
     if transposed:
         translation.look_through(node, given["weight"])
@@ -64,7 +64,7 @@ def _multiply(
 ) -> None:
     """Multiply the first two operands and add the third, if any; the last node is the result."""
     operands = [operand for operand in operands if operand is not None]
-    floats(translation, *operands)
+    common_float_dtype(translation, *operands)
     translation.begin(nodes, nodes[-1])
     inputs = [translation.read(operand) for operand in operands]
     attributes: dict[str, Any] = {"transpose_a": transpose_a, "transpose_b": transpose_b}

@@ -7,25 +7,31 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import STATISTICS, bound, dimension, first_result, floats
+from cpuaccel.compile.bridge._arguments import (
+    BATCH_NORM_ARGUMENTS,
+    arguments_of,
+    common_float_dtype,
+    dimension,
+    first_result,
+)
 from cpuaccel.compile.bridge.plan_text import Value
-from cpuaccel.compile.bridge.shapes import MOVES
-from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+from cpuaccel.compile.bridge.shapes import VIEW_OPS
+from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
 
 def _layer_norm(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     src, weight, bias = given["input"], given["weight"], given["bias"]
     if (weight is None) != (bias is None):
-        raise Refused("only one of weight and bias")
+        raise Fallback("only one of weight and bias")
     if len(given["normalized_shape"]) != 1:
-        raise Refused("layer norm over several dimensions")  # oneDNN Graph has it over the last
+        raise Fallback("layer norm over several dimensions")  # oneDNN Graph has it over the last
     parts = [each for each in (weight, bias) if each is not None]
-    floats(translation, src, *parts)
+    common_float_dtype(translation, src, *parts)
     if _is_sliced(translation, src):
-        raise Refused("rows of a slice: oneDNN expects no gaps between rows")
+        raise Fallback("rows of a slice: oneDNN expects no gaps between rows")
     result = _normalized(node)
     translation.begin([node, result], result)
     inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
@@ -45,7 +51,7 @@ def _is_sliced(translation: Translation, node: Node) -> bool:
     while (unit := translation.unit_of.get(node)) is not None:
         operations = [translation.operations[place] for place in unit.operations]
         kinds = {op.kind for op in operations}
-        if not kinds <= MOVES:
+        if not kinds <= VIEW_OPS:
             return False
         if "slice" in kinds:
             return True
@@ -59,19 +65,19 @@ def _in_float(translation: Translation, node: Any) -> int:
     if value.dtype == torch.float32:
         return translation.read(node)
     if not translation.is_constant(node):
-        raise Refused(f"computed weights of dtype {value.dtype}")
+        raise Fallback(f"computed weights of dtype {value.dtype}")
     wanted = Value(torch.float32, value.sizes)
     return translation.prepare("cast", [translation.read(node)], [wanted])[0]
 
 
 def _batch_norm(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     src = given["input"]
-    parts = [given[name] for name in STATISTICS]
+    parts = [given[name] for name in BATCH_NORM_ARGUMENTS]
     if any(part is None for part in parts):
-        raise Refused("batch norm without weight or bias")
-    floats(translation, src)
-    floats(translation, *parts)
+        raise Fallback("batch norm without weight or bias")
+    common_float_dtype(translation, src)
+    common_float_dtype(translation, *parts)
     result = _normalized(node)
     translation.begin([node, result], result)
     inputs = [translation.read(src), *(_in_float(translation, each) for each in parts)]
@@ -81,10 +87,10 @@ def _batch_norm(translation: Translation, node: Node) -> None:
 
 
 def _softmax(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     if given["half_to_float"]:
-        raise Refused("half_to_float")
-    floats(translation, given["self"])
+        raise Fallback("half_to_float")
+    common_float_dtype(translation, given["self"])
     rank = translation.tensor(given["self"]).dim()
     translation.begin([node], node)
     translation.op(
@@ -93,10 +99,10 @@ def _softmax(translation: Translation, node: Node) -> None:
 
 
 def _normalized(node: Node) -> Node:
-    """Return the getitem of the normalized result; raise Refused if others are used."""
+    """Return the getitem of the normalized result; raise Fallback if others are used."""
     result = first_result(node)
     if result is None:
-        raise Refused("the mean or variance is used")
+        raise Fallback("the mean or variance is used")
     return result
 
 

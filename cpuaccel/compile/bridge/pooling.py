@@ -7,10 +7,16 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, first_result, floats, image_sizes, numbers
+from cpuaccel.compile.bridge._arguments import (
+    arguments_of,
+    common_float_dtype,
+    first_result,
+    image_sizes,
+    int_list,
+)
 from cpuaccel.compile.bridge.plan_text import Value
 from cpuaccel.compile.bridge.shapes import view_attributes
-from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
@@ -19,38 +25,38 @@ _WHOLE = 0
 
 
 def _max_pool(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     result = first_result(node)
     if result is None:
-        raise Refused("the indices are used")
+        raise Fallback("the indices are used")
     src = given["self"]
-    floats(translation, src)
+    common_float_dtype(translation, src)
     dims = len(given["kernel_size"])
     attributes = _window(translation, given, dims)
-    attributes["dilations"] = numbers(given["dilation"], dims)
+    attributes["dilations"] = int_list(given["dilation"], dims)
     translation.begin([node, result], result)
     translation.op("MaxPool", [translation.read(src)], result, **attributes)
 
 
 def _avg_pool(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     if given["divisor_override"] is not None:
-        raise Refused("divisor_override")
+        raise Fallback("divisor_override")
     src = given["self"]
-    floats(translation, src)
+    common_float_dtype(translation, src)
     attributes = _window(translation, given, len(given["kernel_size"]))
     # torch counts the explicit padding, but not what rounding up (ceil_mode) adds.
     if given["ceil_mode"] and given["count_include_pad"]:
-        raise Refused("ceil_mode with count_include_pad")
+        raise Fallback("ceil_mode with count_include_pad")
     attributes["exclude_pad"] = not given["count_include_pad"]
     translation.begin([node], node)
     translation.op("AvgPool", [translation.read(src)], node, **attributes)
 
 
 def _window(translation: Translation, given: dict[str, Any], dims: int) -> dict[str, Any]:
-    kernel = numbers(given["kernel_size"], dims)
-    strides = numbers(given["stride"], dims) if given["stride"] else kernel
-    padding = numbers(given["padding"], dims)
+    kernel = int_list(given["kernel_size"], dims)
+    strides = int_list(given["stride"], dims) if given["stride"] else kernel
+    padding = int_list(given["padding"], dims)
     # torch drops a window that starts after the image, oneDNN does not. If sizes are known, that
     # shows when the partition is tried.
     starts_behind = any(
@@ -69,26 +75,26 @@ def _window(translation: Translation, given: dict[str, Any], dims: int) -> dict[
 
 
 def _adaptive_avg_pool(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     src = given["self"]
     image = image_sizes(translation, src)[-2:]
-    target = numbers(given["output_size"], 2)
+    target = int_list(given["output_size"], 2)
     if any(size % to for size, to in zip(image, target, strict=True)):
-        raise Refused("adaptive windows of different sizes")
+        raise Fallback("adaptive windows of different sizes")
     kernel = [size // to for size, to in zip(image, target, strict=True)]
     _average(translation, node, src, kernel, node)
 
 
 def mean_of_images(translation: Translation, node: Node) -> None:
     """Translate aten.mean.dim over all pixels of an image."""
-    given = bound(node)
+    given = arguments_of(node)
     src = given["self"]
     if not is_mean_of_images(translation, given):
-        raise Refused("a mean over dimensions other than an image's pixels")
-    floats(translation, src)
+        raise Fallback("a mean over dimensions other than an image's pixels")
+    common_float_dtype(translation, src)
     channels, *sizes = translation.tensor(src).shape[1:]
     if not isinstance(channels, int):
-        raise Refused("dynamic size")
+        raise Fallback("dynamic size")
     is_fixed = all(isinstance(size, int) for size in sizes)
     kernel = sizes if is_fixed else [_WHOLE] * len(sizes)
     _average(translation, node, src, kernel, node if given["keepdim"] else None)
@@ -104,7 +110,7 @@ def is_mean_of_images(translation: Translation, given: dict[str, Any]) -> bool:
 def _average(
     translation: Translation, node: Node, src: Any, kernel: list[int], to: Node | None
 ) -> None:
-    dtype = floats(translation, src)
+    dtype = common_float_dtype(translation, src)
     sizes = translation.tensor(src).shape[2:]
     pooled = [
         1 if window == _WHOLE else size // window
@@ -126,9 +132,9 @@ def _average(
         return
     source = translation.tensor(src)
     like = Value(dtype, (*value_of(source).sizes[:2], *pooled))
-    kept = translation.op("AvgPool", [x], like=like, **attributes)
+    image_means = translation.op("AvgPool", [x], like=like, **attributes)
     view = view_attributes((*source.shape[:2], *pooled), translation.tensor(node).shape)
-    translation.op("view", [kept], node, **view)
+    translation.op("view", [image_means], node, **view)
 
 
 TRANSLATIONS = {

@@ -7,19 +7,19 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, floats
-from cpuaccel.compile.bridge.translation import Refused, Translation
+from cpuaccel.compile.bridge._arguments import arguments_of, common_float_dtype
+from cpuaccel.compile.bridge.translation import Fallback, Translation
 
 _aten: Any = torch.ops.aten
 
 
 def _reduce(kind: str) -> Any:
     def translate(translation: Translation, node: Node) -> None:
-        given = bound(node)
+        given = arguments_of(node)
         src = given["self"]
         if given.get("dtype") is not None:
-            raise Refused("a dtype argument")
-        floats(translation, src)
+            raise Fallback("a dtype argument")
+        common_float_dtype(translation, src)
         rank = translation.tensor(src).dim()
         axes = sorted(dim % rank for dim in (given["dim"] or range(rank)))
         translation.begin([node], node)

@@ -15,25 +15,25 @@ import torch
 from torch.fx import Node
 
 from cpuaccel._ops import resize as _resize_op  # noqa: F401  cpuaccel::resize
-from cpuaccel.compile.bridge._arguments import bound, floats
-from cpuaccel.compile.bridge.translation import Refused, Translation
+from cpuaccel.compile.bridge._arguments import arguments_of, common_float_dtype
+from cpuaccel.compile.bridge.translation import Fallback, Translation
 
 _aten: Any = torch.ops.aten
 
 
 def _resize(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     _translate(translation, node, given["images"], given["mode"], given)
 
 
 def _nearest(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     of = {"size": given["output_size"], "scales": given["scale_factors"], "align_corners": False}
     _translate(translation, node, given["input"], "nearest", of)
 
 
 def _bilinear(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     of = {**given, "size": given["output_size"], "scales": given["scale_factors"]}
     _translate(translation, node, given["input"], "bilinear", of)
 
@@ -41,9 +41,9 @@ def _bilinear(translation: Translation, node: Node) -> None:
 def _translate(
     translation: Translation, node: Node, images: Any, mode: str, given: dict[str, Any]
 ) -> None:
-    floats(translation, images)
+    common_float_dtype(translation, images)
     if given["align_corners"]:
-        raise Refused("align_corners: oneDNN lacks it")
+        raise Fallback("align_corners: oneDNN lacks it")
     before = translation.tensor(images).shape[2:]
     after = translation.tensor(node).shape[2:]
     attributes: dict[str, Any]
@@ -53,7 +53,7 @@ def _translate(
         resampled = mode == "bilinear" and given["scales"] is None  # from any size to any size
         needed = after if resampled else (*before, *after)
         if not all(isinstance(size, int) for size in needed):
-            raise Refused("dynamic size")
+            raise Fallback("dynamic size")
         if not resampled:
             _check(mode, before, after, given["scales"])
         attributes = {"sizes": list(after)}
@@ -68,11 +68,11 @@ def _check(
 ) -> None:
     for index, (source, size) in enumerate(zip(before, after, strict=True)):
         if mode == "nearest" and size % source:
-            raise Refused(
+            raise Fallback(
                 "nearest mode by a factor that is not an integer: oneDNN takes other pixels"
             )
         if scales is not None and source * scales[index] != size:
-            raise Refused("a scale other than the ratio of the sizes")
+            raise Fallback("a scale other than the ratio of the sizes")
 
 
 TRANSLATIONS = {

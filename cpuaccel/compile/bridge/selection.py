@@ -7,23 +7,23 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, dimension
+from cpuaccel.compile.bridge._arguments import arguments_of, dimension
 from cpuaccel.compile.bridge.plan_text import Value
 from cpuaccel.compile.bridge.shapes import view_attributes
-from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _aten: Any = torch.ops.aten
 
 
 def _select(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     source, index = given["self"], given["index"]
     if translation.is_constant(source):
-        raise Refused("")  # its readers take the weight itself
+        raise Fallback("")  # its readers take the weight itself
     sizes = translation.tensor(source).shape
     axis = dimension(given["dim"], len(sizes))
     if not isinstance(index, int) or (index < 0 and not isinstance(sizes[axis], int)):
-        raise Refused("a dynamic index, or an index from the end of a dynamic size")
+        raise Fallback("a dynamic index, or an index from the end of a dynamic size")
     kept_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
     view = view_attributes(kept_sizes, translation.tensor(node).shape)
     place = index if index >= 0 else index + sizes[axis]

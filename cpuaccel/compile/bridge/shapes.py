@@ -1,4 +1,4 @@
-"""Translates ops that only move elements: cat, views, permutations, slices and splits."""
+"""Translates view ops (views, permutations, slices, splits) and cat, which compute nothing."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.compile.bridge._arguments import bound, dimension, floats
-from cpuaccel.compile.bridge.translation import Refused, Translation
+from cpuaccel.compile.bridge._arguments import arguments_of, common_float_dtype, dimension
+from cpuaccel.compile.bridge.translation import Fallback, Translation
 
 _aten: Any = torch.ops.aten
 
 
 def _cat(translation: Translation, node: Node) -> None:
-    given = bound(node)
+    given = arguments_of(node)
     tensors = given["tensors"]
     ranks = {translation.tensor(each).dim() for each in tensors}
     if len(ranks) != 1:
-        raise Refused("tensors with different numbers of dimensions")
+        raise Fallback("tensors with different numbers of dimensions")
     translation.begin([node], node)
     inputs = [translation.read(each) for each in tensors]
     axis = dimension(given["dim"], ranks.pop())
     if {translation.tensor(each).dtype for each in tensors} == {torch.uint8}:
         translation.op("q_concat", inputs, node, axis=axis, table_of=[-1] * len(inputs))
         return
-    floats(translation, *tensors)
+    common_float_dtype(translation, *tensors)
     translation.op("Concat", inputs, node, axis=axis)
 
 
 @dataclass(frozen=True)
-class Move:
-    """A move of the elements of `source`, as an op of csrc/plan/moves.h."""
+class ViewOp:
+    """A view op on `source`, as an op of csrc/plan/moves.h."""
 
     source: Node
     kind: str
@@ -43,16 +43,16 @@ class Move:
     looked_through: tuple[Node, ...] = ()
 
 
-def move_of(translation: Translation, node: Node) -> Move | None:
-    """Return the move of `node`; None if it is no move. Raises Refused for unsupported moves."""
-    find = _MOVES.get(node.target)
+def view_op_of(translation: Translation, node: Node) -> ViewOp | None:
+    """Return the view op of `node`; None for other ops. Raises Fallback for unsupported ones."""
+    find = _VIEW_OPS.get(node.target)
     return find(translation, node) if find is not None else None
 
 
-def _view(translation: Translation, node: Node) -> Move:
-    source = bound(node)["self"]
+def _view(translation: Translation, node: Node) -> ViewOp:
+    source = arguments_of(node)["self"]
     from_sizes = translation.tensor(source).shape
-    return Move(source, "view", view_attributes(from_sizes, translation.tensor(node).shape))
+    return ViewOp(source, "view", view_attributes(from_sizes, translation.tensor(node).shape))
 
 
 def view_attributes(from_sizes: Sequence[Any], sizes: Sequence[Any]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def view_attributes(from_sizes: Sequence[Any], sizes: Sequence[Any]) -> dict[str
     unknown = [dim for dim in dynamic if dims[dim] < 0]
     if len(unknown) > 1:
         # At run time, the number of elements determines one unknown size.
-        raise Refused("a view with several dynamic sizes that its source lacks")
+        raise Fallback("a view with several dynamic sizes that its source lacks")
     return {"dims": dims, **({"axis": unknown[0]} if unknown else {})}
 
 
@@ -76,27 +76,27 @@ def _dimension_of(size: Any, sizes: Sequence[Any]) -> int:
     return next((dim for dim, other in dynamic if statically_known_true(size == other)), -1)
 
 
-def _permute(translation: Translation, node: Node) -> Move:
-    source = bound(node)["self"]
-    return Move(source, "permute", {"order": permutation(node, translation.tensor(source).dim())})
+def _permute(translation: Translation, node: Node) -> ViewOp:
+    source = arguments_of(node)["self"]
+    return ViewOp(source, "permute", {"order": permutation(node, translation.tensor(source).dim())})
 
 
 def permutation(node: Node, rank: int) -> list[int] | None:
     """Return the source's dimension for each dimension of `node`; None if it does not permute."""
     order = list(range(rank))
     if node.target is _aten.permute.default:
-        return [dimension(dim, rank) for dim in bound(node)["dims"]]
+        return [dimension(dim, rank) for dim in arguments_of(node)["dims"]]
     if node.target is _aten.transpose.int:
-        given = bound(node)
+        given = arguments_of(node)
         a, b = dimension(given["dim0"], rank), dimension(given["dim1"], rank)
         order[a], order[b] = b, a
         return order
     return order[::-1] if node.target is _aten.t.default else None
 
 
-def _slice(translation: Translation, node: Node) -> Move:
-    given = bound(node)
-    return Move(given["self"], "slice", slice_of(translation, given))
+def _slice(translation: Translation, node: Node) -> ViewOp:
+    given = arguments_of(node)
+    return ViewOp(given["self"], "slice", slice_of(translation, given))
 
 
 def slice_of(translation: Translation, given: dict[str, Any]) -> dict[str, Any]:
@@ -105,29 +105,29 @@ def slice_of(translation: Translation, given: dict[str, Any]) -> dict[str, Any]:
     axis = dimension(given["dim"], len(sizes))
     size = sizes[axis]
     if given["step"] != 1 or not isinstance(size, int):
-        raise Refused("a step other than 1, or a dynamic size")
+        raise Fallback("a step other than 1, or a dynamic size")
     begin, end = (_place(given[name], size) for name in ("start", "end"))
     return {"axis": axis, "min": begin or 0, "max": size if end is None else end}
 
 
-def _split_part(translation: Translation, node: Node) -> Move:
+def _split_part(translation: Translation, node: Node) -> ViewOp:
     split: Any = node.args[0]
     if not isinstance(split, Node) or split.target not in SPLITS:
-        raise Refused("")
-    given = bound(split)
+        raise Fallback("")
+    given = arguments_of(split)
     axis = dimension(given["dim"], translation.tensor(given["self"]).dim())
     sizes = [each.shape[axis] for each in split.meta["val"]]
     index: Any = node.args[1]
     if any(not isinstance(size, int) for size in sizes):
-        raise Refused("dynamic size")
+        raise Fallback("dynamic size")
     places = {"min": sum(sizes[:index]), "max": sum(sizes[: index + 1])}
-    return Move(given["self"], "slice", {"axis": axis, **places}, (split,))
+    return ViewOp(given["self"], "slice", {"axis": axis, **places}, (split,))
 
 
-def _move(translation: Translation, node: Node) -> None:
-    move = _MOVES[node.target](translation, node)
+def _view_op(translation: Translation, node: Node) -> None:
+    move = _VIEW_OPS[node.target](translation, node)
     if translation.is_constant(move.source):
-        raise Refused("")  # its readers take the weight itself
+        raise Fallback("")  # its readers take the weight itself
     translation.look_through(node, *move.looked_through)
     translation.begin([node], node)
     translation.op(move.kind, [translation.read(move.source)], node, **move.attributes)
@@ -150,21 +150,21 @@ def _place(value: Any, size: int) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int):
-        raise Refused("a dynamic index")
+        raise Fallback("a dynamic index")
     return max(0, min(size, value + size if value < 0 else value))
 
 
 CASTS = frozenset({torch.ops.prims.convert_element_type.default})
 """Ops that make a constant from a constant, with another dtype."""
 
-MOVES = frozenset({"view", "permute", "slice"})
+VIEW_OPS = frozenset({"view", "permute", "slice"})
 """Kinds of ops that cpuaccel runs, not oneDNN Graph: csrc/plan/moves.h."""
 
-_MOVES: dict[Any, Callable[[Translation, Node], Move]] = {
+_VIEW_OPS: dict[Any, Callable[[Translation, Node], ViewOp]] = {
     operator.getitem: _split_part,
     **dict.fromkeys(RESHAPES, _view),
     **dict.fromkeys(PERMUTES, _permute),
     _aten.slice.Tensor: _slice,
 }
 
-TRANSLATIONS = {_aten.cat.default: _cat, **dict.fromkeys(_MOVES, _move)}
+TRANSLATIONS = {_aten.cat.default: _cat, **dict.fromkeys(_VIEW_OPS, _view_op)}

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from cpuaccel.compile.bridge.translation import Refused
+from cpuaccel.compile.bridge.translation import Fallback
 
 _KINDS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _SIZES = (int, torch.SymInt)
@@ -80,10 +80,10 @@ def encode(
     `outputs` are nodes, and whether each is channels_last; otherwise it is contiguous.
 
     Raises:
-        Refused: an argument cannot be written as JSON.
+        Fallback: an argument cannot be written as JSON.
     """
     given = [*inputs, *constants]
-    nodes = _with_makers(given, nodes)
+    nodes = _with_producers(given, nodes)
     numbers = {node: number for number, node in enumerate(given)}
     sizes: dict[str, list[int]] = {}
     for node in inputs:
@@ -91,21 +91,21 @@ def encode(
 
     def write(value: Any) -> Any:
         if isinstance(value, Node):
-            if _holds_values(value):
+            if _is_tensors(value):
                 return {"value": numbers[value]}
             size = sizes.get(str(value.meta["val"]))
             return {"size": size} if size else -1  # a view infers -1
         if isinstance(value, (list, tuple)):
             written = [write(each) for each in value]
-            dynamic = [isinstance(each, Node) and not _holds_values(each) for each in value]
+            dynamic = [isinstance(each, Node) and not _is_tensors(each) for each in value]
             if sum(new == -1 for new, is_size in zip(written, dynamic, strict=True) if is_size) > 1:
-                raise Refused("dynamic sizes that no input determines")
+                raise Fallback("dynamic sizes that no input determines")
             return written
         if isinstance(value, _KINDS):
             return {"torch": str(value).removeprefix("torch.")}
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        raise Refused(f"an argument of type {type(value).__name__}")
+        raise Fallback(f"an argument of type {type(value).__name__}")
 
     lines: list[list[Any]] = []
     for node in nodes:
@@ -124,7 +124,7 @@ def encode(
     return json.dumps({"ops": lines, "outputs": returned}, separators=(",", ":"))
 
 
-def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+def _with_producers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
     """Return `nodes` and the nodes that make their arguments from `given`, in execution order."""
     done = dict.fromkeys(given)
     stack = [(node, False) for node in reversed(nodes)]
@@ -136,9 +136,9 @@ def _with_makers(given: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
             done[node] = None
             continue
         if node.op != "call_function":
-            raise Refused(f"unknown input {node.name}")
+            raise Fallback(f"unknown input {node.name}")
         stack.append((node, True))
-        stack.extend((source, False) for source in node.all_input_nodes if _holds_values(source))
+        stack.extend((source, False) for source in node.all_input_nodes if _is_tensors(source))
     return list(done)[len(given) :]
 
 
@@ -150,7 +150,7 @@ def _add_sizes(sizes: dict[str, list[int]], number: int, node: Node) -> None:
             sizes.setdefault(str(size), [number, dim])
 
 
-def _holds_values(node: Node) -> bool:
+def _is_tensors(node: Node) -> bool:
     """Say whether a node is one or several tensors, rather than a size."""
     return not isinstance(node.meta.get("val"), _SIZES)
 
@@ -195,7 +195,7 @@ def written(value: Any, numbers: Mapping[Node, int]) -> Any:
     """Return an argument of a graph of fixed sizes as JSON values.
 
     Raises:
-        Refused: it cannot be written as JSON.
+        Fallback: it cannot be written as JSON.
     """
     if isinstance(value, Node):
         return {"value": numbers[value]}
@@ -205,7 +205,7 @@ def written(value: Any, numbers: Mapping[Node, int]) -> Any:
         return {"torch": str(value).removeprefix("torch.")}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise Refused(f"an argument of type {type(value).__name__}")
+    raise Fallback(f"an argument of type {type(value).__name__}")
 
 
 def is_of_sizes(target: Any) -> bool:

@@ -19,7 +19,7 @@ from torch.fx import Node
 from cpuaccel.compile.bridge.plan_text import TYPES, Attribute, Operation, Value
 
 
-class Refused(Exception):
+class Fallback(Exception):
     """Raised for a node that is a fallback; the text is the reason, empty if nothing is to gain."""
 
 
@@ -55,39 +55,39 @@ class Translation:
         """Pairs of a reader and a source that it does not read: it reads the source's own sources.
         """
         self._unit: Unit | None = None
-        self._forgotten: set[Node] = set()
-        self._lookers: dict[Node, list[Node]] = {}
+        self._removed: set[Node] = set()
+        self._readers_through: dict[Node, list[Node]] = {}
 
     # Reading the graph
 
     def tensor(self, node: Any) -> Tensor:
-        """Return the fake tensor of `node`; raise Refused for unsupported dtypes and layouts."""
+        """Return the fake tensor of `node`; raise Fallback for unsupported dtypes and layouts."""
         value = node.meta.get("val") if isinstance(node, Node) else None
         if not isinstance(value, Tensor):
-            raise Refused("a number instead of a tensor")
+            raise Fallback("a number instead of a tensor")
         if value.device.type != "cpu" or value.layout != torch.strided:
-            raise Refused("not a strided tensor on the CPU")
+            raise Fallback("not a strided tensor on the CPU")
         if value.dtype not in TYPES:
-            raise Refused(f"dtype {value.dtype}")
+            raise Fallback(f"dtype {value.dtype}")
         if any(isinstance(size, int) and size == 0 for size in value.shape):
-            raise Refused("empty tensor")
+            raise Fallback("empty tensor")
         if value.is_complex() or value.is_quantized:
-            raise Refused("complex or quantized dtype")
+            raise Fallback("complex or quantized dtype")
         return value
 
     def is_constant(self, node: Any) -> bool:
-        """Whether `node` is a weight, or made only of weights by moves or casts."""
+        """Whether `node` is a weight, or made only of weights by view ops or casts."""
         return isinstance(node, Node) and node in self.constants
 
     def look_through(self, reader: Node, *sources: Node) -> None:
         """Record that `reader` does not wait for `sources`, but for their own sources."""
         self.looked_through.update((reader, source) for source in sources)
         for source in sources:
-            self._lookers.setdefault(source, []).append(reader)
+            self._readers_through.setdefault(source, []).append(reader)
 
-    def who_looks_through(self, node: Node) -> list[Node]:
+    def readers_looking_through(self, node: Node) -> list[Node]:
         """Return the readers that `look_through` named for this source."""
-        return self._lookers.get(node, [])
+        return self._readers_through.get(node, [])
 
     # Adding to the translation
 
@@ -176,7 +176,7 @@ class Translation:
             del self.operations[self._unit.operations[0] :]
         self._unit = None
 
-    def forget_unread(self) -> None:
+    def remove_unread_units(self) -> None:
         """Remove units whose results all readers look through."""
         while True:
             read = {
@@ -196,19 +196,19 @@ class Translation:
                 self.units.remove(unit)
                 for node in unit.nodes:
                     del self.unit_of[node]
-                    self._forgotten.add(node)
+                    self._removed.add(node)
 
     def _is_read(self, node: Node) -> bool:
         """Say whether a node that was not translated reads `node`."""
         return any(
             (user, node) not in self.looked_through
-            and user not in self._forgotten
+            and user not in self._removed
             and user not in self.unit_of
-            and not self._only_passes_on(user)
+            and not self._is_looked_through(user)
             for user in node.users
         )
 
-    def _only_passes_on(self, node: Node) -> bool:
+    def _is_looked_through(self, node: Node) -> bool:
         """Say whether all readers of a node look through it, and there are some."""
         users = list(node.users)
         return bool(users) and all((user, node) in self.looked_through for user in users)
@@ -258,7 +258,7 @@ def hint(size: Any) -> int:
         return int(node.expr.subs({each: sizes[str(each)] for each in symbols}))
     known = node.hint if node.has_hint() else None
     if known is None:
-        raise Refused("data-dependent shape")
+        raise Fallback("data-dependent shape")
     return int(known)
 
 

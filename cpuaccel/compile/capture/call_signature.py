@@ -19,13 +19,13 @@ from torch.utils._pytree import (
     treespec_loads,
 )
 
-from cpuaccel.compile.capture.memory_overlap import shares_places, span
+from cpuaccel.compile.capture.memory_overlap import overlaps_itself, span
 
-_WRITTEN = (bool, int, float, str, type(None))
+_JSON_TYPES = (bool, int, float, str, type(None))
 """Types of arguments that a file can hold."""
 
 
-class TensorKind(NamedTuple):
+class TensorSignature(NamedTuple):
     """The metadata of a tensor."""
 
     dtype: torch.dtype
@@ -53,7 +53,7 @@ class Call:
     """The signature of a call, and the dtype of autocast during the call."""
 
     spec: TreeSpec
-    leaves: tuple[TensorKind | Value, ...]
+    leaves: tuple[TensorSignature | Value, ...]
     autocast: torch.dtype | None
 
     @classmethod
@@ -64,7 +64,7 @@ class Call:
         return cls(
             spec,
             tuple(
-                TensorKind(each.dtype, tuple(each.shape), each.stride(), each.device)
+                TensorSignature(each.dtype, tuple(each.shape), each.stride(), each.device)
                 if isinstance(each, Tensor)
                 else Value(type(each), each)
                 for each in leaves
@@ -73,10 +73,10 @@ class Call:
         )
 
     @cached_property
-    def _tensors(self) -> tuple[TensorKind, ...] | None:
+    def _tensors(self) -> tuple[TensorSignature, ...] | None:
         """The arguments, if all of them are positional tensors on the CPU; else None."""
         args, kwargs = tree_unflatten(list(self.leaves), self.spec)
-        flat = tuple(each for each in args if isinstance(each, TensorKind))
+        flat = tuple(each for each in args if isinstance(each, TensorSignature))
         is_plain = not kwargs and len(flat) == len(args)
         return flat if is_plain and all(each.device.type == "cpu" for each in flat) else None
 
@@ -100,7 +100,7 @@ class Call:
         """Return arguments of such a call. The tensors are uninitialized."""
         leaves = [
             torch.empty_strided(each.shape, each.stride, dtype=each.dtype, device=each.device)
-            if isinstance(each, TensorKind)
+            if isinstance(each, TensorSignature)
             else each.value
             for each in self.leaves
         ]
@@ -110,17 +110,18 @@ class Call:
     def random(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments of such a call: floats are normal, integers and booleans 0 or 1."""
         leaves = [
-            _random(each) if isinstance(each, TensorKind) else each.value for each in self.leaves
+            _random(each) if isinstance(each, TensorSignature) else each.value
+            for each in self.leaves
         ]
         args, kwargs = tree_unflatten(leaves, self.spec)
         return args, kwargs
 
-    def why_not(self, other: Call, *, any_size: bool = False) -> str:
+    def mismatch(self, other: Call, *, any_size: bool = False) -> str:
         """Return the reason why a capture for this call does not fit `other`; empty if it fits.
 
         Strides may differ, and with `any_size` sizes too.
         """
-        known = _but_for_sizes if any_size else _but_for_strides
+        known = _without_sizes if any_size else _without_strides
         if other.spec != self.spec:
             return f"expected arguments {self._shown()}, got {other._shown()}"
         for number, (expected, got) in enumerate(zip(self.leaves, other.leaves, strict=True)):
@@ -138,10 +139,10 @@ class Call:
         """
         leaves: list[Any] = []
         for number, each in enumerate(self.leaves):
-            if isinstance(each, TensorKind):
+            if isinstance(each, TensorSignature):
                 sizes = list(each.shape), list(each.stride)
                 leaves.append({"tensor": [_name(each.dtype), *sizes, str(each.device)]})
-            elif issubclass(each.kind, _WRITTEN) and each.kind in _WRITTEN:
+            elif issubclass(each.kind, _JSON_TYPES) and each.kind in _JSON_TYPES:
                 leaves.append({"value": each.value})
             else:
                 raise ValueError(
@@ -154,11 +155,11 @@ class Call:
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Call:
         """Return the call whose `facts` these are."""
-        leaves: list[TensorKind | Value] = []
+        leaves: list[TensorSignature | Value] = []
         for each in facts["leaves"]:
             if "tensor" in each:
                 dtype, shape, stride, device = each["tensor"]
-                kind = TensorKind(
+                kind = TensorSignature(
                     dtype_of(dtype), tuple(shape), tuple(stride), torch.device(device)
                 )
                 leaves.append(kind)
@@ -181,7 +182,7 @@ class Call:
         return f"({', '.join([*map(repr, args), *named])})"
 
 
-def _random(kind: TensorKind) -> Tensor:
+def _random(kind: TensorSignature) -> Tensor:
     # Elements may share memory, as those of an expanded tensor do.
     memory = torch.empty(span(kind.shape, kind.stride), dtype=kind.dtype, device=kind.device)
     drawn = memory.is_floating_point() or memory.is_complex()
@@ -196,7 +197,7 @@ class _Shown(str):
         return str(self)
 
 
-def laid_out(leaves: list[Any], call: Call) -> list[Any]:
+def with_strides_of(leaves: list[Any], call: Call) -> list[Any]:
     """Return `leaves` with the strides of `call`; tensors with other strides are copied.
 
     Raises:
@@ -205,8 +206,8 @@ def laid_out(leaves: list[Any], call: Call) -> list[Any]:
     """
     found = list(leaves)
     for number, (each, kind) in enumerate(zip(leaves, call.leaves, strict=True)):
-        if isinstance(kind, TensorKind) and _laid_otherwise(each, kind):
-            if shares_places(kind.shape, kind.stride):
+        if isinstance(kind, TensorSignature) and _has_other_strides(each, kind):
+            if overlaps_itself(kind.shape, kind.stride):
                 raise ValueError(
                     f"argument {number}: expected strides {list(kind.stride)}, got"
                     f" {list(each.stride())}"
@@ -216,7 +217,7 @@ def laid_out(leaves: list[Any], call: Call) -> list[Any]:
     return found
 
 
-def _laid_otherwise(tensor: Tensor, kind: TensorKind) -> bool:
+def _has_other_strides(tensor: Tensor, kind: TensorSignature) -> bool:
     if tensor.stride() == kind.stride:
         return False
     return any(
@@ -225,11 +226,11 @@ def _laid_otherwise(tensor: Tensor, kind: TensorKind) -> bool:
     )
 
 
-def _but_for_strides(each: TensorKind | Value) -> Any:
+def _without_strides(each: TensorSignature | Value) -> Any:
     return each if isinstance(each, Value) else (each.dtype, each.shape, each.device)
 
 
-def _but_for_sizes(each: TensorKind | Value) -> Any:
+def _without_sizes(each: TensorSignature | Value) -> Any:
     return each if isinstance(each, Value) else (each.dtype, len(each.shape), each.device)
 
 

@@ -1,4 +1,4 @@
-"""Captures a model: traces it for inputs of one kind and puts regions into the graph.
+"""Captures a model: traces it for one input signature and puts regions into the graph.
 
 torch runs the ops outside of regions one by one.
 """
@@ -33,7 +33,7 @@ from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes, shapes_of
 from cpuaccel.compile.common import report
 from cpuaccel.compile.partition import cost, insertion, region_report, regions
 from cpuaccel.compile.passes import constant_folding
-from cpuaccel.compile.passes.aliasing import attribute_of, written_by
+from cpuaccel.compile.passes.aliasing import attribute_of, mutated_by
 from cpuaccel.quant import lower
 
 _aten: Any = torch.ops.aten
@@ -43,7 +43,7 @@ _HALVES = (torch.bfloat16, torch.float16)
 
 @dataclass(frozen=True)
 class Capture:
-    """A graph that computes what a model computes, for calls of one kind."""
+    """A graph that computes what a model computes, for one call signature."""
 
     graph: GraphModule
     call: Call
@@ -65,14 +65,14 @@ class Capture:
         """Whether a call mutates anything."""
         return bool(self.written or self.buffers)
 
-    def programs(self) -> list[str]:
-        """Return the programs of its regions, in the order of the graph."""
+    def plan_texts(self) -> list[str]:
+        """Return the texts of its regions, in the order of the graph."""
         return [str(node.args[_PROGRAM]) for node in _regions_of(self.graph.graph)]
 
     def constants(self) -> list[list[int]]:
         """Return the tensors that each region holds, each as its id."""
-        held: list[Any] = [node.args[_CONSTANTS] for node in _regions_of(self.graph.graph)]
-        return [[id(attribute_of(self.graph, each)) for each in some] for some in held]
+        constants: list[Any] = [node.args[_CONSTANTS] for node in _regions_of(self.graph.graph)]
+        return [[id(attribute_of(self.graph, each)) for each in some] for some in constants]
 
 
 def capture(
@@ -82,28 +82,28 @@ def capture(
     dynamic: torch_export.Dynamic = (),
     likely: Call | None = None,
     *,
-    keeps_report: bool = True,
+    registers_report: bool = True,
 ) -> Capture:
     """Trace `model`, and put regions into the graph. It shares the weights of the model.
 
     The model itself is not changed. The sizes that are `dynamic` may vary from call to call, as far
     as the model allows. Partitions and kernels are chosen for the sizes of the `likely` call, if it
-    is given, or of this call. `keeps_report`: whether fallbacks are counted, and the report is one
-    of `report.reports()`.
+    is given, or of this call. `registers_report`: whether fallbacks are counted, and the report is
+    one of `report.reports()`.
 
     Raises:
         Exception: what torch.export raises if it cannot trace the model, or the model itself.
         ValueError: the model has quantized and float layers, and is called under autocast.
     """
     graph, made, sizes = graph_of(model, args, kwargs, dynamic, likely=likely, in_place=True)
-    if keeps_report:
-        report.keep(made)
+    if registers_report:
+        report.register(made)
     kinds = {kind for partition in made.kinds() for kind in partition}
     if quantized_models.is_converted(model) or kinds & set(QUANTIZED):
         arithmetic = "int8"
     else:
         arithmetic = "bf16" if _has_halves(model, graph.graph) else "fp32"
-    written = written_by(graph.graph)
+    written = mutated_by(graph.graph)
     return Capture(
         graph,
         Call.of(args, kwargs),
@@ -120,7 +120,7 @@ def capture(
     )
 
 
-def with_programs(
+def with_plan_texts(
     captured: Capture, programs: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Capture:
     """Return a capture with the texts of its regions replaced by equivalent `programs`."""
@@ -175,16 +175,16 @@ def graph_of(
         nothing = report.Report(report.current_compile_id(), (), ())
         return captured, nothing, _sizes_of(graph, program, names)
     constant_folding.fold(captured)
-    _casts(graph)
+    _normalize_casts(graph)
     inputs = graph.find_nodes(op="placeholder")
-    hints = {} if likely is None else symbolic_sizes.symbols_of(inputs, shapes_of(likely))
+    hints = {} if likely is None else symbolic_sizes.symbol_values(inputs, shapes_of(likely))
     with cost.against_eager() if against_eager else nullcontext(), translation.hints(hints):
-        found = regions.cut(graph, weights_of(graph), in_place=in_place)
+        found = regions.find_regions(graph, weights_of(graph), in_place=in_place)
     made = region_report.report_of(found)
     insertion.put_regions(graph, found.regions)
     _plain_containers(graph)
-    _views_of_numbers(graph)
-    _rows_of_attention(graph)
+    _reshape_instead_of_view(graph)
+    _make_attention_rows_dense(graph)
     graph.eliminate_dead_code()
     captured.recompile()
     # Last, because everything before may have added guards on sizes.
@@ -212,7 +212,7 @@ def program_of(
     traced = structure_of(_lowered(model) if quantized_models.is_converted(model) else model)
     if traced is not model:
         transformer_masks.zero_padding(traced)
-    with torch_export.lock, transformer_masks.masks_taken_as_they_are():
+    with torch_export.lock, transformer_masks.without_causal_detection():
         return torch_export.exported(traced, args, kwargs, dynamic)
 
 
@@ -232,7 +232,7 @@ def _lowered(model: nn.Module) -> nn.Module:
 
 def weights_of(graph: Graph) -> set[Node]:
     """Return the attributes that a graph of `graph_of` reads and does not mutate."""
-    return set(graph.find_nodes(op="get_attr")) - written_by(graph)
+    return set(graph.find_nodes(op="get_attr")) - mutated_by(graph)
 
 
 def _autocast_for(model: nn.Module) -> AbstractContextManager[Any]:
@@ -255,7 +255,7 @@ def _without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
     return without_autocast
 
 
-def _casts(graph: Graph) -> None:
+def _normalize_casts(graph: Graph) -> None:
     """Replace casts, such as autocast's, by convert_element_type: for weights it is done once."""
     for node in graph.find_nodes(op="call_function", target=_aten._to_copy.default):
         options = {name: value for name, value in node.kwargs.items() if value is not None}
@@ -286,14 +286,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _views_of_numbers(graph: Graph) -> None:
+def _reshape_instead_of_view(graph: Graph) -> None:
     """Replace views by reshapes: a region's result may have other strides than its nodes had."""
     for node in graph.nodes:
         if node.target in torch_fallback.VIEWS:
             node.target = _aten.reshape.default
 
 
-def _rows_of_attention(graph: Graph) -> None:
+def _make_attention_rows_dense(graph: Graph) -> None:
     for node in graph.find_nodes(op="call_function", target=torch_fallback.ATTENTION):
         for source in dict.fromkeys(node.args[: torch_fallback.ATTENTION_INPUTS]):
             with graph.inserting_before(node):

@@ -31,7 +31,7 @@ from cpuaccel.compile.capture.torch_export import check_time
 _aten: Any = torch.ops.aten
 
 # Composite ops. Regions are made from the ops that they decompose into.
-_TAKEN_APART = (
+_DECOMPOSED_OPS = (
     _aten.conv1d.default,
     _aten.conv2d.default,
     _aten.conv2d.padding,
@@ -45,7 +45,7 @@ _TAKEN_APART = (
     _aten.scaled_dot_product_attention.default,
 )
 
-_HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_ATTRIBUTE_INPUTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 def decomposed(program: ExportedProgram) -> GraphModule:
@@ -70,7 +70,7 @@ def decomposed(program: ExportedProgram) -> GraphModule:
     normalize.sizes_of_inputs(module.graph)
     normalize.group_norms(module.graph)
     normalize.resizes(module.graph)
-    normalize.whole_slices(module.graph)
+    normalize.full_slices(module.graph)
     module.graph.eliminate_dead_code()
     module.recompile()
     return module
@@ -79,7 +79,7 @@ def decomposed(program: ExportedProgram) -> GraphModule:
 @cache
 def _table() -> dict[Any, Callable[..., Any]]:
     known = torch.export.default_decompositions()
-    return {op: known[op] for op in _TAKEN_APART if op in known}
+    return {op: known[op] for op in _DECOMPOSED_OPS if op in known}
 
 
 @cache
@@ -103,7 +103,7 @@ _OF_ANY_LAYOUT = frozenset(f"aten::{name}" for name in _NAMES_OF_ANY_LAYOUT.spli
 
 def _is_plain(program: ExportedProgram) -> bool:
     """Say whether the graph consists of ops only, and all its tensors are inputs."""
-    kinds = (*_HELD, InputKind.USER_INPUT)
+    kinds = (*_ATTRIBUTE_INPUTS, InputKind.USER_INPUT)
     return all(each.kind in kinds for each in program.graph_signature.input_specs) and all(
         node.op in ("placeholder", "output")
         or (node.op == "call_function" and not _hides_something(node.target))
@@ -161,7 +161,7 @@ class _Interpreter(Interpreter):
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
-        self._functional = _without_writing(module.graph)
+        self._functional = _functional_forms(module.graph)
 
     def run_node(self, n: Node) -> Any:
         if n in self._functional:
@@ -170,10 +170,10 @@ class _Interpreter(Interpreter):
         return super().run_node(n)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return super().call_function(_TAKEN_APART_HERE.get(target, target), args, kwargs)
+        return super().call_function(_REPLACEMENTS.get(target, target), args, kwargs)
 
 
-def _without_writing(graph: Graph) -> dict[Node, Any]:
+def _functional_forms(graph: Graph) -> dict[Node, Any]:
     """Return functional ops for in-place ops whose memory no other node reads afterwards.
 
     torch's functionalization specializes symbolic sizes at an in-place activation.
@@ -260,7 +260,7 @@ def _bilinear(src: Tensor, size: Any, align_corners: bool, scales: Any) -> Tenso
     return resized
 
 
-_TAKEN_APART_HERE: dict[Any, Callable[..., Tensor]] = {
+_REPLACEMENTS: dict[Any, Callable[..., Tensor]] = {
     _aten.linear.default: _linear,
     _aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
     # They specialize symbolic sizes. `normalize.resizes` restores these ops.
@@ -296,7 +296,7 @@ def _read_attributes(graph: Graph, program: ExportedProgram) -> None:
     """Turn inputs of `graph` that the program holds into attributes."""
     inputs: list[Node] = list(graph.find_nodes(op="placeholder"))
     for node, spec in zip(inputs, program.graph_signature.input_specs, strict=True):
-        if spec.kind in _HELD:
+        if spec.kind in _ATTRIBUTE_INPUTS:
             with graph.inserting_before(node):
                 held = graph.get_attr(str(spec.target))
             held.meta = dict(node.meta)

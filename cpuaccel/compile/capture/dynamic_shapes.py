@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any
 
-from cpuaccel.compile.capture.call_signature import Call, TensorKind, Value
+from cpuaccel.compile.capture.call_signature import Call, TensorSignature, Value
 
 Size = int | str
 
@@ -94,7 +94,7 @@ class Range:
     most: int | None
     name: str = ""
 
-    def takes(self, size: int) -> bool:
+    def contains(self, size: int) -> bool:
         """Whether a size is in the range."""
         return size >= self.least and (self.most is None or size <= self.most)
 
@@ -103,7 +103,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _SymbolSource:
     """A size of an argument, from which a symbol is read: `factor` times the symbol plus `term`."""
 
     symbol: str
@@ -131,7 +131,7 @@ class _Place:
         return f"{size} / {self.factor}"
 
 
-def _place_in(size: Size, leaf: int, dim: int) -> _Place | None:
+def _symbol_source(size: Size, leaf: int, dim: int) -> _SymbolSource | None:
     """Return how to get a symbol from a size; None if the size does not determine one."""
     if isinstance(size, int):
         return None
@@ -140,12 +140,12 @@ def _place_in(size: Size, leaf: int, dim: int) -> _Place | None:
         return None
     (symbol,) = words
     if size == symbol:
-        return _Place(symbol, leaf, dim, 1, 0)
+        return _SymbolSource(symbol, leaf, dim, 1, 0)
     at = [_value(size, {symbol: number}) for number in (0, 1, 2, 1000)]
     factor, term = at[1] - at[0], at[0]
     if factor < 1 or any(a != factor * n + term for a, n in zip(at, (0, 1, 2, 1000), strict=True)):
         return None
-    return _Place(symbol, leaf, dim, factor, term)
+    return _SymbolSource(symbol, leaf, dim, factor, term)
 
 
 @dataclass(frozen=True)
@@ -166,23 +166,23 @@ class DynamicSizes:
             _compiled(each)
 
     @cached_property
-    def _places(self) -> dict[str, _Place]:
+    def _symbol_sources(self) -> dict[str, _SymbolSource]:
         """Where each symbol is read from: a size that is the symbol itself, if there is one."""
-        places: dict[str, _Place] = {}
+        sources: dict[str, _SymbolSource] = {}
         for leaf, sizes in enumerate(self.shapes):
             for dim, size in enumerate(sizes or ()):
-                place = _place_in(size, leaf, dim)
-                if place is not None:
-                    before = places.setdefault(place.symbol, place)
-                    if place.is_symbol and not before.is_symbol:
-                        places[place.symbol] = place
-        return places
+                source = _symbol_source(size, leaf, dim)
+                if source is not None:
+                    before = sources.setdefault(source.symbol, source)
+                    if source.is_symbol and not before.is_symbol:
+                        sources[source.symbol] = source
+        return sources
 
     def unknown_symbols(self) -> list[str]:
         """Return the symbols that no size of an argument determines."""
-        return sorted(self.ranges.keys() - self._places.keys())
+        return sorted(self.ranges.keys() - self._symbol_sources.keys())
 
-    def why_not(self, shapes: Sequence[Sequence[int] | None]) -> str:
+    def mismatch(self, shapes: Sequence[Sequence[int] | None]) -> str:
         """Return why these sizes are rejected, by argument and dimension; empty if they are not."""
         symbols = self._symbols(shapes)
         if isinstance(symbols, str):
@@ -196,7 +196,8 @@ class DynamicSizes:
                     return f"{where}: expected {expected}{same}, got {got}"
         for condition in self.conditions:
             if not _holds(condition, symbols):
-                return f"sizes: expected {self._shown(condition)}, got {self._said(symbols)}"
+                values = self._values_in_words(symbols)
+                return f"sizes: expected {self._shown(condition)}, got {values}"
         return ""
 
     def fitting(self, call: Call) -> Call:
@@ -206,7 +207,7 @@ class DynamicSizes:
             ValueError: its sizes are rejected.
         """
         shapes = shapes_of(call)
-        reason = self.why_not(shapes)
+        reason = self.mismatch(shapes)
         if reason:
             raise ValueError(reason)
         symbols = self._symbols(shapes)
@@ -221,10 +222,14 @@ class DynamicSizes:
         traced = self._symbols(shapes_of(call))
         assert not isinstance(traced, str)
         nearby = {
-            symbol: next((size for size in (at + 1, at - 1) if self.ranges[symbol].takes(size)), at)
+            symbol: next(
+                (size for size in (at + 1, at - 1) if self.ranges[symbol].contains(size)), at
+            )
             for symbol, at in traced.items()
         }
-        ones = {symbol: 1 if self.ranges[symbol].takes(1) else at for symbol, at in traced.items()}
+        ones = {
+            symbol: 1 if self.ranges[symbol].contains(1) else at for symbol, at in traced.items()
+        }
         for symbols in (nearby, ones):
             if symbols != traced and all(_holds(each, symbols) for each in self.conditions):
                 yield self._call_at(call, symbols)
@@ -240,7 +245,7 @@ class DynamicSizes:
             raise ValueError(symbols)
         for step in (1, 2, 4, 8, 16, 32, 64):  # some models accept only multiples
             moved = {name: at if at == 1 else at + step for name, at in symbols.items()}
-            fits = all(self.ranges[name].takes(at) for name, at in moved.items())
+            fits = all(self.ranges[name].contains(at) for name, at in moved.items())
             if moved != symbols and fits and all(_holds(each, moved) for each in self.conditions):
                 return self._call_at(call, moved)
         return None
@@ -263,8 +268,8 @@ class DynamicSizes:
         shapes = shapes_of(call)
         ones = {
             symbol
-            for symbol, place in self._places.items()
-            if place.is_symbol and (shapes[place.leaf] or ())[place.dim] == 1
+            for symbol, source in self._symbol_sources.items()
+            if source.is_symbol and (shapes[source.leaf] or ())[source.dim] == 1
         }
         return self._with_least(lambda symbol, least: 1 if least == 2 and symbol in ones else least)
 
@@ -281,9 +286,9 @@ class DynamicSizes:
         return replace(self, ranges=ranges)
 
     def _call_at(self, call: Call, symbols: Mapping[str, int]) -> Call:
-        leaves: list[TensorKind | Value] = []
+        leaves: list[TensorSignature | Value] = []
         for leaf, shape, strides in zip(call.leaves, self.shapes, self.strides, strict=True):
-            if isinstance(leaf, TensorKind) and shape is not None and strides is not None:
+            if isinstance(leaf, TensorSignature) and shape is not None and strides is not None:
                 sizes, steps = (
                     tuple(int(_value(each, symbols)) for each in some) for some in (shape, strides)
                 )
@@ -299,31 +304,31 @@ class DynamicSizes:
             if (sizes is None) != (given is None) or len(sizes or ()) != len(given or ()):
                 return f"argument {leaf}: expected {_rank(sizes)}, got {_rank(given)}"
         symbols: dict[str, int] = {}
-        for symbol, place in self._places.items():
-            found = shapes[place.leaf]
+        for symbol, source in self._symbol_sources.items():
+            found = shapes[source.leaf]
             assert found is not None
-            size, taken = found[place.dim], self.ranges.get(symbol, Range(0, None))
-            symbols[symbol] = (size - place.term) // place.factor
-            if not taken.takes(symbols[symbol]):
-                return f"{self._where(place)}: expected {place.range_of(taken)}, got {size}"
+            size, taken = found[source.dim], self.ranges.get(symbol, Range(0, None))
+            symbols[symbol] = (size - source.term) // source.factor
+            if not taken.contains(symbols[symbol]):
+                return f"{self._where(source)}: expected {source.range_of(taken)}, got {size}"
         return symbols
 
-    def _where(self, place: _Place) -> str:
-        name = self.ranges[place.symbol].name if place.symbol in self.ranges else ""
-        behind = f" ({name})" if name and place.is_symbol else ""
-        return f"argument {place.leaf}, dimension {place.dim}{behind}"
+    def _where(self, source: _SymbolSource) -> str:
+        name = self.ranges[source.symbol].name if source.symbol in self.ranges else ""
+        behind = f" ({name})" if name and source.is_symbol else ""
+        return f"argument {source.leaf}, dimension {source.dim}{behind}"
 
     def _shown(self, size: str) -> str:
         return re.sub(r"\b[A-Za-z_]\w*\b", lambda found: self._name_of(found[0]), size)
 
     def _name_of(self, word: str) -> str:
-        if word not in self._places:
+        if word not in self._symbol_sources:
             return word
-        place = self._places[word]
+        source = self._symbol_sources[word]
         name = self.ranges[word].name if word in self.ranges else ""
-        return name or place.in_words()
+        return name or source.in_words()
 
-    def _said(self, symbols: Mapping[str, int]) -> str:
+    def _values_in_words(self, symbols: Mapping[str, int]) -> str:
         return ", ".join(f"{self._shown(symbol)} = {size}" for symbol, size in symbols.items())
 
     def __str__(self) -> str:
@@ -368,7 +373,7 @@ class DynamicSizes:
 
 def shapes_of(call: Call) -> list[tuple[int, ...] | None]:
     """Return the shape of each leaf of a call; None for leaves other than tensors."""
-    return [each.shape if isinstance(each, TensorKind) else None for each in call.leaves]
+    return [each.shape if isinstance(each, TensorSignature) else None for each in call.leaves]
 
 
 def _holds(condition: str, symbols: Mapping[str, int]) -> bool:

@@ -36,7 +36,7 @@ def runner(
         return captured
     if any(isinstance(each, Tensor) and type(each) not in _PLAIN for each in leaves):
         return captured
-    forward = _straight(captured)
+    forward = _inlined(captured)
     if forward is None:
         return captured
     unwrap = unwrapping(info.out_spec)
@@ -89,14 +89,14 @@ def bound_region(
     return region
 
 
-def _straight(captured: GraphModule) -> Callable[..., Any] | None:
+def _inlined(captured: GraphModule) -> Callable[..., Any] | None:
     """Return a function of the leaves; None if the graph has calls other than ops."""
-    held = types.SimpleNamespace()
+    attributes = types.SimpleNamespace()
     graph = Graph()
     copies: dict[Node, Node] = {}
     for node in captured.graph.nodes:
         if node.op == "get_attr":
-            copies[node] = _hold(graph, held, attribute_of(captured, node))
+            copies[node] = _add_attribute(graph, attributes, attribute_of(captured, node))
         elif node.op == "call_function" and _is_bindable(node):
             *given, constants, program, text = node.args
             weights = [attribute_of(captured, each) for each in constants]
@@ -111,7 +111,7 @@ def _straight(captured: GraphModule) -> Callable[..., Any] | None:
     code = graph.python_code("self")
     scope = dict(code.globals)
     exec(compile(code.src, f"<{__name__}>", "exec"), scope)
-    return types.MethodType(scope["forward"], held)
+    return types.MethodType(scope["forward"], attributes)
 
 
 def is_region(node: Node) -> bool:
@@ -127,7 +127,7 @@ def _is_bindable(node: Node) -> bool:
     return all(each.op == "get_attr" for each in arguments[-3])
 
 
-def _hold(graph: Graph, held: types.SimpleNamespace, value: Any) -> Node:
-    name = f"held{len(vars(held))}"
-    setattr(held, name, value)
+def _add_attribute(graph: Graph, attributes: types.SimpleNamespace, value: Any) -> Node:
+    name = f"held{len(vars(attributes))}"
+    setattr(attributes, name, value)
     return graph.create_node("get_attr", name)

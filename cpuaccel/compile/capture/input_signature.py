@@ -1,4 +1,4 @@
-"""Cache keys of calls: inputs of one kind (dtypes, shapes, strides, values) share a capture."""
+"""Input signatures: the dtypes, shapes, strides and values that calls of one capture share."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cpuaccel.compile.common.pytree_leaves import named_leaves
 _SHOWN = 8
 
 
-def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-    """Return the key that calls of one kind share; None if nothing is captured for such inputs."""
+def signature_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    """Return the cache key of an input signature; None if nothing is captured for such inputs."""
     if not kwargs and all(type(each) is Tensor for each in args):
         # A fast path for plain tensors.
         plain: list[Any] = []
@@ -48,12 +48,12 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
     return key
 
 
-def family_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, str]:
+def family_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, str]:
     """Return the key that calls share if they differ in tensor sizes only; None without a hash.
 
     The second value is the reason why their sizes cannot be symbols, or "".
     """
-    why_not = ""
+    reason = ""
     leaves, spec = tree_flatten((args, kwargs))
     parts: list[Any] = []
     for leaf in leaves:
@@ -62,16 +62,16 @@ def family_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, 
             continue
         layout = _layout_of(leaf)
         if type(leaf) is not Tensor:
-            why_not = f"an input is a {type(leaf).__name__}"
+            reason = f"an input is a {type(leaf).__name__}"
         elif not any(layout):
-            why_not = "an input is neither contiguous nor channels_last"
+            reason = "an input is neither contiguous nor channels_last"
         parts.append((type(leaf), leaf.dim(), leaf.dtype, layout))
     key = (spec, tuple(parts), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
     try:
         hash(key)
     except TypeError:
-        return None, why_not
-    return key, why_not
+        return None, reason
+    return key, reason
 
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -84,7 +84,7 @@ def _layout_of(tensor: Tensor) -> tuple[bool, bool]:
     return tensor.is_contiguous(), is_last
 
 
-def problem_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+def unsupported_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
     """Return the input that prevents a capture, such as `[0]` or `['mask']`, and the reason."""
     for where, leaf in (*named_leaves("", args), *named_leaves("", kwargs)):
         if isinstance(leaf, Tensor):

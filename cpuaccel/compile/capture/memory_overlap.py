@@ -1,4 +1,4 @@
-"""Checks whether tensors that a call writes to share memory with tensors that it reads."""
+"""Checks whether tensors that a call mutates share memory with tensors that it reads."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 from torch import Tensor
 
 
-def is_shared(leaves: Sequence[Any], written: Collection[int], held: Sequence[Tensor] = ()) -> bool:
-    """Say whether a mutated tensor, an input in `written` or one of `held`, overlaps an input.
+def overlaps_mutated(
+    leaves: Sequence[Any], written: Collection[int], buffers: Sequence[Tensor] = ()
+) -> bool:
+    """Say whether a mutated tensor, an input in `written` or one of `buffers`, overlaps an input.
 
-    `leaves` are all arguments of a call. `held` are mutated too, and are not arguments. Tensors
+    `leaves` are all arguments of a call. `buffers` are mutated too, and are not arguments. Tensors
     that cannot be told apart without looking at every element count as shared.
     """
     inputs = [(number, each) for number, each in enumerate(leaves) if isinstance(each, Tensor)]
-    targets = [(number, leaves[number]) for number in written] + [(-1, each) for each in held]
+    targets = [(number, leaves[number]) for number in written] + [(-1, each) for each in buffers]
     return any(
         number != target and _may_overlap(each, other)
         for target, other in targets
@@ -57,7 +59,7 @@ def _run(tensor: Tensor, step: int) -> int:
     return span([tensor.size(dim) for dim in dims], [tensor.stride(dim) for dim in dims])
 
 
-def shares_places(shape: Sequence[int], stride: Sequence[int]) -> bool:
+def overlaps_itself(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Say whether two elements of one tensor may share memory, as in an expanded tensor."""
     behind = 0
     for step, size in sorted(zip(stride, shape, strict=True)):

@@ -15,16 +15,16 @@ from cpuaccel.quant._eager_modules import is_quantized_module
 
 _SHOWN = 3
 
-_OWN = ("_parameters", "_buffers", "_modules")
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
 
-_WRITTEN = frozenset(["_code", "_lineno_map", "_prologue_start"])
+_ASSIGNED_BY_RECOMPILE = frozenset(["_code", "_lineno_map", "_prologue_start"])
 """Attributes that GraphModule.recompile() assigns. Pickling a GraphModule calls it."""
 
 
-class Tables:
+class DictSnapshot:
     """A snapshot of dictionaries: tells if they still hold the same objects in the same order."""
 
     def __init__(self, tables: Sequence[dict[str, Any]]) -> None:
@@ -33,12 +33,12 @@ class Tables:
         self._objects = tuple(_objects(self._tables, self._end))
         self._versions = bytearray(8 * len(self._tables))
 
-    def are_as_before(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether they do. It takes a few nanoseconds per dictionary."""
         return _native.load().same_objects(self._tables, self._objects, self._end, self._versions)
 
 
-class Attributes:
+class AttributeSnapshot:
     """A snapshot of a module's and its layers' attributes: parameters, buffers, hooks and others.
 
     With `containers`, it includes the contents of dictionaries and lists among them. A weight that
@@ -62,7 +62,7 @@ class Attributes:
             inside = [(f"{path}{name}", each) for path, of in named for name, each in of.items()]
             named += [(f"{path}.", each) for path, each in inside if type(each) is dict]
             self._lists = [(path, each, [*each]) for path, each in inside if type(each) is list]
-        self._held = [(path, table, dict(table)) for path, table in named]
+        self._saved = [(path, table, dict(table)) for path, table in named]
         self._made = {id(vars(module)): _made_by_hooks(module) for module in model.modules()}
         # torch.ao's layers do the same in both modes. convert_fx leaves them in training mode.
         self._modeless = {id(vars(m)) for m in model.modules() if is_quantized_module(m)}
@@ -72,54 +72,57 @@ class Attributes:
             if isinstance(module, GraphModule)
         }
         self._numbers = _native.load().WatchedNumbers(numbers) if numbers else None
-        self._tables = Tables([table for _, table in named])
+        self._tables = DictSnapshot([table for _, table in named])
 
-    def are_as_before(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether each attribute is still the same object."""
         if self._numbers is not None and not self._numbers.are_as_before():
             return False
-        if not self._lists and self._tables.are_as_before():
+        if not self._lists and self._tables.is_unchanged():
             return True
         if self.changes():
             return False
         # Only the order, or an ignored attribute, has changed: the next check is quick again.
-        self._tables = Tables([table for _, table, _ in self._held])
+        self._tables = DictSnapshot([table for _, table, _ in self._saved])
         return True
 
     def changes(self) -> list[str]:
         """Return the names of attributes that were replaced, added or removed."""
         found = [
             f"{path}{name}"
-            for path, table, held in self._held
-            for name in {**held, **table}
-            if not _is_same(table, held, name) and not self._does_not_count(table, name)
+            for path, table, saved in self._saved
+            for name in {**saved, **table}
+            if not _is_same(table, saved, name) and not self._is_ignored(table, name)
         ]
         return found + [
             path
-            for path, each, held in self._lists
-            if len(each) != len(held) or any(a is not b for a, b in zip(each, held, strict=True))
+            for path, each, saved in self._lists
+            if len(each) != len(saved) or any(a is not b for a, b in zip(each, saved, strict=True))
         ]
 
-    def _does_not_count(self, table: dict[str, Any], name: str) -> bool:
-        if name in _WRITTEN and (forward := self._forwards.get(id(table))) is not None:
-            return name in table and forward.is_as_before()
+    def _is_ignored(self, table: dict[str, Any], name: str) -> bool:
+        if (
+            name in _ASSIGNED_BY_RECOMPILE
+            and (forward := self._forwards.get(id(table))) is not None
+        ):
+            return name in table and forward.is_unchanged()
         if name == "training" and id(table) in self._modeless:
             return True
         return name in self._made.get(id(table), ())
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restore each attribute to the object that it was."""
-        for _, table, held in self._held:
-            for name in {**held, **table}:
-                if name not in held:
+        for _, table, saved in self._saved:
+            for name in {**saved, **table}:
+                if name not in saved:
                     del table[name]
-                elif not _is_same(table, held, name):
-                    table[name] = held[name]
+                elif not _is_same(table, saved, name):
+                    table[name] = saved[name]
         for _, values, before in self._lists:
             values[:] = before
 
 
-class Changes:
+class ChangeCounter:
     """Counts changes of a model. What was made from the model is made anew after each change."""
 
     MOST = 32
@@ -133,7 +136,7 @@ class Changes:
         """Count a call."""
         self._served += 1
 
-    def too_many(self, attributes: Attributes) -> str:
+    def too_many(self, attributes: AttributeSnapshot) -> str:
         """Count a change of `attributes`; return a description if there were too many, else ""."""
         self.count = 1 if self._served >= self._ENOUGH else self.count + 1
         self._served = 0
@@ -150,18 +153,18 @@ class _Forward:
 
     def __init__(self, cls: type[GraphModule]) -> None:
         self._class = cls
-        self._held = vars(cls).get("forward")
+        self._saved = vars(cls).get("forward")
 
-    def is_as_before(self) -> bool:
+    def is_unchanged(self) -> bool:
         now: Any = vars(self._class).get("forward")
-        held: Any = self._held
-        if now is held:
+        saved: Any = self._saved
+        if now is saved:
             return True
-        if not (isinstance(now, FunctionType) and isinstance(held, FunctionType)):
+        if not (isinstance(now, FunctionType) and isinstance(saved, FunctionType)):
             return False
-        before, after = (_named(function.__globals__) for function in (held, now))
+        before, after = (_named(function.__globals__) for function in (saved, now))
         return (
-            now.__code__ == held.__code__
+            now.__code__ == saved.__code__
             and before.keys() == after.keys()
             and all(after[name] is value for name, value in before.items())
         )
@@ -176,7 +179,7 @@ def shown(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN])
 
 
-def hooked(model: nn.Module) -> str:
+def layer_with_hooks(model: nn.Module) -> str:
     """Return the path of the first layer that has forward hooks other than torch's; or ""."""
     for path, module in model.named_modules():
         if any(_are_others(vars(module).get(name, {})) for name in _HOOKS):
@@ -200,13 +203,13 @@ def _made_by_hooks(module: nn.Module) -> set[str]:
 
 
 def _tables(module: nn.Module) -> Iterator[dict[str, Any]]:
-    for table in (*(vars(module).get(name) for name in (*_OWN, *_HOOKS)), vars(module)):
+    for table in (*(vars(module).get(name) for name in (*_REGISTRIES, *_HOOKS)), vars(module)):
         if isinstance(table, dict):  # TorchScript has types of its own
             yield table
 
 
-def _is_same(table: dict[str, Any], held: dict[str, Any], name: str) -> bool:
-    return name in table and name in held and table[name] is held[name]
+def _is_same(table: dict[str, Any], saved: dict[str, Any], name: str) -> bool:
+    return name in table and name in saved and table[name] is saved[name]
 
 
 def _objects(tables: tuple[dict[str, Any], ...], end: object) -> Iterator[object]:

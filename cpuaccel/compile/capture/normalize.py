@@ -33,7 +33,7 @@ def sizes_of_inputs(graph: Graph) -> None:
     inputs = list(graph.find_nodes(op="placeholder"))
     symbols = {
         symbol: (inputs[number], dim)
-        for symbol, (number, dim) in symbolic_sizes.places_of_symbols(inputs).items()
+        for symbol, (number, dim) in symbolic_sizes.dimensions_of_symbols(inputs).items()
     }
     made: dict[Any, Node] = {}
     before = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
@@ -94,8 +94,8 @@ def resizes(graph: Graph) -> None:
             node.args = (src, size, align_corners, scales)
 
 
-def whole_slices(graph: Graph) -> None:
-    """Remove slices that cover a whole dimension, such as the one of x[:, 0]."""
+def full_slices(graph: Graph) -> None:
+    """Remove slices that cover a full dimension, such as the one of x[:, 0]."""
     returned = set(graph.output_node().all_input_nodes)  # results have to be separate objects
     for node in graph.find_nodes(op="call_function", target=_aten.slice.Tensor):
         given: list[Any] = [*node.args, *(0, None, None, 1)[len(node.args) - 1 :]]

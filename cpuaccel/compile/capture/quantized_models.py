@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from cpuaccel.compile.capture.module_attributes import Attributes
+from cpuaccel.compile.capture.module_attributes import AttributeSnapshot
 from cpuaccel.compile.passes.aliasing import attribute_of
 from cpuaccel.quant._eager_modules import holds_quantized, scales_of
 
@@ -48,7 +48,7 @@ def _calls_quantized(part: GraphModule) -> bool:
     )
 
 
-def watch(model: nn.Module) -> Attributes:
+def snapshot_of(model: nn.Module) -> AttributeSnapshot:
     """Return a snapshot of a model, to tell whether what was made from it is still valid."""
     # Lowering reads the values of tensors with one element: scales, zero points.
     numbers = [
@@ -58,7 +58,7 @@ def watch(model: nn.Module) -> Attributes:
         for node in part.graph.find_nodes(op="get_attr")
         if isinstance(value := attribute_of(part, node), Tensor) and value.numel() == 1
     ]
-    return Attributes(model, [*numbers, *scales_of(model)])
+    return AttributeSnapshot(model, [*numbers, *scales_of(model)])
 
 
 def has_float_layers(model: nn.Module) -> bool:

@@ -52,7 +52,7 @@ def sizes_of(
     return sizes
 
 
-def places_of_symbols(inputs: Iterable[Node]) -> dict[Any, tuple[int, int]]:
+def dimensions_of_symbols(inputs: Iterable[Node]) -> dict[Any, tuple[int, int]]:
     """Return where each symbol is a size of an input: the input's number, and its dimension."""
     places: dict[Any, tuple[int, int]] = {}
     for number, node in enumerate(inputs):
@@ -63,11 +63,11 @@ def places_of_symbols(inputs: Iterable[Node]) -> dict[Any, tuple[int, int]]:
     return places
 
 
-def symbols_of(inputs: Iterable[Node], shapes: Sequence[Sequence[int] | None]) -> dict[str, int]:
+def symbol_values(inputs: Iterable[Node], shapes: Sequence[Sequence[int] | None]) -> dict[str, int]:
     """Return the values of the symbols in the inputs' sizes for a call with these shapes."""
     return {
         str(symbol): (shapes[number] or ())[dim]
-        for symbol, (number, dim) in places_of_symbols(inputs).items()
+        for symbol, (number, dim) in dimensions_of_symbols(inputs).items()
     }
 
 

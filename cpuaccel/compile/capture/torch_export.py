@@ -31,7 +31,7 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Limit traces in the block to this many seconds of thread time.
 
     Raises:
@@ -45,7 +45,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise TimeoutError if the limit of `within` is exceeded."""
+    """Raise TimeoutError if the limit of `time_limit` is exceeded."""
     if time.thread_time() > _deadline.get():
         raise TimeoutError("the trace takes too long")
 
@@ -86,7 +86,7 @@ def exported(
     Raises:
         Exception: what torch.export raises.
     """
-    args, kwargs = _told_apart(module, args, kwargs)
+    args, kwargs = _distinct_arguments(module, args, kwargs)
     if isinstance(dynamic, DynamicShapes):
         shapes = dynamic.shapes
     else:
@@ -111,7 +111,7 @@ def names_of(
     """Return the names of the sizes in `dynamic`, by (leaf, dimension), if it has names."""
     if not isinstance(dynamic, DynamicShapes):
         return {}
-    args, kwargs = _told_apart(module, args, kwargs)
+    args, kwargs = _distinct_arguments(module, args, kwargs)
     numbers = {id(leaf): number for number, leaf in enumerate(tree_leaves((args, kwargs)))}
     names: dict[tuple[int, int], str] = {}
 
@@ -128,7 +128,7 @@ def names_of(
     return names
 
 
-def _told_apart(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _distinct_arguments(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Return arguments that are all different objects, and not tensors of the module.
 
     torch.export takes an object that is passed twice for one input: the graph would read only one

@@ -20,7 +20,7 @@ from cpuaccel._encoder_padding import may_nest
 
 
 @contextmanager
-def masks_taken_as_they_are() -> Iterator[None]:
+def without_causal_detection() -> Iterator[None]:
     """Stop encoders and decoders from detecting causal masks: masks are applied like any other.
 
     `is_causal` is only a hint about the mask. torch.nn is patched for all threads meanwhile; other

@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
-    """A dictionary of the `most` keys that were used last."""
+class LRUCache(Generic[T]):
+    """A dictionary of the `max_size` keys that were used last."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
         self._values: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable) -> T | None:
@@ -30,7 +30,7 @@ class Recent(Generic[T]):
         with suppress(KeyError):
             self._values[key] = value
             self._values.move_to_end(key)
-            if len(self._values) > self._most:
+            if len(self._values) > self._max_size:
                 self._values.popitem(last=False)
 
     def clear(self) -> None:

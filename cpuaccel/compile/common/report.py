@@ -13,7 +13,7 @@ from torch._guards import CompileContext
 
 from cpuaccel import _log, _native
 
-_KEPT = 256
+_MAX_REPORTS = 256
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Left:
+class NodeFallback:
     """A fallback: a node that oneDNN might have run, but torch or Inductor runs."""
 
     op: str
@@ -44,7 +44,7 @@ class Report:
     """Dynamo's number of the compilation, as in its logs."""
     regions: tuple[tuple[Partition, ...], ...]
     """The partitions of each region."""
-    left: tuple[Left, ...]
+    left: tuple[NodeFallback, ...]
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Report:
@@ -55,7 +55,7 @@ class Report:
                 tuple(Partition(**{**part, "kinds": tuple(part["kinds"])}) for part in region)
                 for region in facts["regions"]
             ),
-            tuple(Left(**each) for each in facts["left"]),
+            tuple(NodeFallback(**each) for each in facts["left"]),
         )
 
     def kinds(self) -> list[tuple[str, ...]]:
@@ -63,7 +63,7 @@ class Report:
         return [part.kinds for region in self.regions for part in region]
 
 
-_reports: deque[tuple[Report, tuple[weakref.ref[Tensor], ...]]] = deque(maxlen=_KEPT)
+_reports: deque[tuple[Report, tuple[weakref.ref[Tensor], ...]]] = deque(maxlen=_MAX_REPORTS)
 
 
 def reports() -> list[Report]:
@@ -84,14 +84,14 @@ def clear() -> None:
     _reports.clear()
 
 
-def keep(report: Report, weights: Iterable[Tensor] = ()) -> None:
+def register(report: Report, weights: Iterable[Tensor] = ()) -> None:
     """Add a report to `reports()`, of a graph that reads `weights`, and count its fallbacks."""
     _reports.append((report, tuple(weakref.ref(weight) for weight in weights)))
     for left in report.left:
-        say_left(f"graph.{left.op}", left.reason, left.name)
+        count_fallback(f"graph.{left.op}", left.reason, left.name)
 
 
-def say_left(op: str, reason: str, name: str = "") -> None:
+def count_fallback(op: str, reason: str, name: str = "") -> None:
     """Count and log a fallback of `op`, the node `name`; "graph" stands for the whole graph."""
     _native.load().count_fallback(op, reason)
     _log.logger.info("fallback: %s %s: %s", op, name, reason)

@@ -18,7 +18,7 @@ from cpuaccel._files import write_whole
 from cpuaccel.compile.common.report import Report
 
 
-def key_of(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
+def graph_key(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
     """Return a key of a graph that Dynamo captured; `settings` are further facts."""
     facts = [torch.__version__, repr(settings), gm.code]
     facts += [_described(each) for each in inputs]
@@ -42,8 +42,8 @@ def save(key: str, report: Report) -> None:
 def load(key: str, compile_id: str) -> Report | None:
     """Return the saved report, with this `compile_id`; None if it cannot be read."""
     try:
-        kept = json.loads(_path(key).read_text(encoding="utf-8"))
-        return replace(Report.from_facts(kept), compile_id=compile_id)
+        saved = json.loads(_path(key).read_text(encoding="utf-8"))
+        return replace(Report.from_facts(saved), compile_id=compile_id)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -19,12 +19,12 @@ from cpuaccel._files import user_folder
 from cpuaccel._version import __version__
 
 _MOST_RANKS = 128
-_NUMBERED = "by name"
+_NUMBERING = "by name"
 """How ranks identify oneDNN's implementations. Files with another scheme have another digest."""
 
 
 @dataclass(frozen=True)
-class KnownRank:
+class TunedChoice:
     """A row of the file."""
 
     problem: str
@@ -35,7 +35,7 @@ class KnownRank:
 
 
 _lock = threading.Lock()
-_written: frozenset[KnownRank] | None = None
+_written: frozenset[TunedChoice] | None = None
 """The contents of the file, as far as this process knows; None: it was not read yet."""
 
 
@@ -47,7 +47,7 @@ def path() -> Path:
     return user_folder("XDG_CACHE_HOME", ".cache") / f"ranks-{_digest()}.csv"
 
 
-def recall() -> None:
+def load() -> None:
     """Read the file, once per process. A damaged file is ignored with a RuntimeWarning."""
     global _written
     if config.get("deterministic"):
@@ -59,30 +59,30 @@ def recall() -> None:
         if _written:
             known = {row.problem: row.rank for row in _written}
             _native.load().set_known_ranks({**known, **_native.load().known_ranks()})
-        atexit.register(keep)
+        atexit.register(save)
 
 
-def keep() -> None:
+def save() -> None:
     """Write new results to the file, beside those that other processes have written."""
     global _written
     with _lock:
         if _written is None:
             return
-        known = frozenset(_known())
+        known = frozenset(_choices())
         if known <= _written:
             return
         by_problem = {row.problem: row for row in (*_read(), *known)}
         rows = sorted(by_problem.values(), key=lambda row: row.problem)
         try:
-            _table.write(path(), KnownRank, rows)
+            _table.write(path(), TunedChoice, rows)
         except OSError as error:
             _log.logger.info("the tuning cache is not saved: %s", error)
         _written = known
 
 
-def _read() -> list[KnownRank]:
+def _read() -> list[TunedChoice]:
     try:
-        return _table.read(path(), KnownRank, _check)
+        return _table.read(path(), TunedChoice, _check)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
@@ -91,22 +91,22 @@ def _read() -> list[KnownRank]:
         return []
 
 
-def _check(row: KnownRank) -> None:
+def _check(row: TunedChoice) -> None:
     if not row.problem:
         raise ValueError("problem: expected a text, got an empty one")
     if not 0 <= row.rank < _MOST_RANKS:
         raise ValueError(f"rank: expected 0 to {_MOST_RANKS - 1}, got {row.rank}")
 
 
-def _known() -> list[KnownRank]:
-    return [KnownRank(*each) for each in _native.load().known_ranks().items()]
+def _choices() -> list[TunedChoice]:
+    return [TunedChoice(*each) for each in _native.load().known_ranks().items()]
 
 
 def _digest() -> str:
     """Return the digest that identifies this CPU and these software versions."""
     native = _native.load()
     parts = (
-        _NUMBERED,
+        _NUMBERING,
         __version__,
         str(native.build_info().get("onednn_runtime", "")),
         platform.machine(),

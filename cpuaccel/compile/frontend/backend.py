@@ -33,41 +33,46 @@ def compile(
     patches = _patches(mode, options)
     if torch.is_grad_enabled() and _needs_gradients(example_inputs):
         # A graph that may be trained: Inductor compiles it, and calls cpuaccel's GEMMs and GNN ops.
-        report.say_left(
+        report.count_fallback(
             "graph", "inputs or weights require gradients: call it under torch.no_grad()"
         )
         return compile_fx(gm, example_inputs, config_patches=patches)
     # Dynamo's guards check the same sizes; the asserts would cost a microsecond for each weight.
     patches.setdefault("size_asserts", False)
-    if patches.get("freezing", config.freezing) and _packs_what_is_frozen(gm):
+    if patches.get("freezing", config.freezing) and _regions_pack_frozen_weights(gm):
         patches["freezing"] = False
-    interpolate.keep(gm)
-    tuning_cache.recall()
-    asked = patches.get("max_autotune", config.max_autotune)
-    timed = asked and not settings.get("deterministic")
-    ours = inductor_pass.put_into(patches, timed=timed)
-    key = report_cache.key_of(gm, example_inputs, (mode, options, ours.uuid()))
+    interpolate.replace_calls(gm)
+    tuning_cache.load()
+    max_autotune = patches.get("max_autotune", config.max_autotune)
+    timed = max_autotune and not settings.get("deterministic")
+    graph_pass = inductor_pass.add_to(patches, timed=timed)
+    key = report_cache.graph_key(gm, example_inputs, (mode, options, graph_pass.uuid()))
     compiled = compile_fx(
-        gm, example_inputs, config_patches=patches, decompositions=decompositions.without_kept()
+        gm,
+        example_inputs,
+        config_patches=patches,
+        decompositions=decompositions.without_preserved(),
     )
     weights = [each for each in example_inputs if isinstance(each, torch.nn.Parameter)]
-    _account(ours, key, weights)
+    _save_or_load_report(graph_pass, key, weights)
     return compiled
 
 
-def _account(ours: inductor_pass.GraphPass, key: str, weights: list[torch.nn.Parameter]) -> None:
+def _save_or_load_report(
+    graph_pass: inductor_pass.GraphPass, key: str, weights: list[torch.nn.Parameter]
+) -> None:
     """Keep the report of a graph; load it if Inductor found the graph in its cache on disk."""
-    made = ours.report
+    made = graph_pass.report
     if made is not None:
         report_cache.save(key, made)
-    elif not ours.ran:
+    elif not graph_pass.ran:
         made = report_cache.load(key, report.current_compile_id())
         if made is None:
-            report.say_left(
+            report.count_fallback(
                 "graph", "unknown: Inductor loaded this graph from its disk cache, compiled"
             )
     if made is not None:
-        report.keep(made, weights)
+        report.register(made, weights)
 
 
 def _needs_gradients(inputs: Sequence[Any]) -> bool:
@@ -77,7 +82,7 @@ def _needs_gradients(inputs: Sequence[Any]) -> bool:
 _EIGHT_BITS = (torch.int8, torch.uint8)
 
 
-def _packs_what_is_frozen(gm: GraphModule) -> bool:
+def _regions_pack_frozen_weights(gm: GraphModule) -> bool:
     """Say whether regions do what Inductor freezes weights for.
 
     Inductor packs frozen weights for its own layers before the pass sees the graph. No layer is

@@ -15,8 +15,8 @@ from cpuaccel.compile.capture import input_signature, quantized_models
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.capture import Capture, capture
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
-from cpuaccel.compile.capture.module_attributes import Attributes, hooked, shown
-from cpuaccel.compile.capture.torch_export import within
+from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, layer_with_hooks, shown
+from cpuaccel.compile.capture.torch_export import time_limit
 from cpuaccel.compile.common import tuning_cache
 from cpuaccel.compile.frontend import symbolic_ahead
 from cpuaccel.compile.frontend.capture_outcome import CaptureOutcome, model_runs
@@ -61,26 +61,26 @@ class CaptureMaker:
 
     def make(
         self, model: nn.Module, request: CaptureRequest, budgets: Budgets
-    ) -> tuple[CaptureOutcome, Attributes]:
+    ) -> tuple[CaptureOutcome, AttributeSnapshot]:
         """Return the outcome, and a snapshot of the model's attributes from before."""
-        tuning_cache.recall()
+        tuning_cache.load()
         try:
             return self._make(model, request, budgets)
         finally:
-            tuning_cache.keep()
+            tuning_cache.save()
 
     def _make(
         self, model: nn.Module, request: CaptureRequest, budgets: Budgets
-    ) -> tuple[CaptureOutcome, Attributes]:
-        attributes = quantized_models.watch(model)
+    ) -> tuple[CaptureOutcome, AttributeSnapshot]:
+        attributes = quantized_models.snapshot_of(model)
         reason = self.gave_up_reason
-        if where := hooked(model):
+        if where := layer_with_hooks(model):
             reason = reason or f"{where} has forward hooks"
         if reason:
             return model_runs(request.args, request.kwargs, reason), attributes
         outcome = self._capture(model, request, budgets, attributes)
         if outcome is None:
-            attributes = quantized_models.watch(model)
+            attributes = quantized_models.snapshot_of(model)
             outcome = self._capture(model, request, budgets, None)
             assert outcome is not None
         return outcome, attributes
@@ -90,7 +90,7 @@ class CaptureMaker:
         model: nn.Module,
         request: CaptureRequest,
         budgets: Budgets,
-        attributes: Attributes | None,
+        attributes: AttributeSnapshot | None,
     ) -> CaptureOutcome | None:
         """Capture and validate; None if the model set attributes that its next calls read."""
         args, kwargs, traced = request.args, request.kwargs, request.traced
@@ -100,7 +100,7 @@ class CaptureMaker:
             if traced is None:
                 made = capture(model, args, kwargs)
             else:
-                with within(budgets.sizes or SIZES_BUDGET):
+                with time_limit(budgets.sizes or SIZES_BUDGET):
                     made = capture(model, *traced.example.example(), traced.dynamic)
             self.longest_seconds = max(self.longest_seconds, time.thread_time() - began)
         except Exception as error:
@@ -112,7 +112,7 @@ class CaptureMaker:
             reason = ""
             if made.sizes is None:
                 reason = SPECIALIZED
-            elif made.sizes.why_not(shapes_of(Call.of(args, kwargs))):
+            elif made.sizes.mismatch(shapes_of(Call.of(args, kwargs))):
                 reason = REJECTED
             if reason:
                 return CaptureOutcome(None, None, Verdict(inputs, MODEL, reason), reason)
@@ -122,17 +122,19 @@ class CaptureMaker:
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic)
             return CaptureOutcome(None, made.report, verdict, reason, made)
         symbolic, no_symbolic_reason = self._symbolic(model, request, budgets)
-        shares = None if symbolic is None else symbolic_ahead.sharing(made, symbolic, args, kwargs)
+        shares = None
+        if symbolic is not None:
+            shares = symbolic_ahead.with_shared_texts(made, symbolic, args, kwargs)
         made = shares or made
-        tried = validation.Trial(model, made, args, kwargs)
+        tried = validation.Validation(model, made, args, kwargs)
         with torch.no_grad():
-            assigned = tried.assigned()
+            assigned = tried.assigned_attributes()
             if assigned:
                 self.gave_up_reason = (
                     f"each call assigns attributes of the model: {shown(assigned)}"
                 )
                 return model_runs(args, kwargs, self.gave_up_reason)
-            if attributes is not None and not attributes.are_as_before():
+            if attributes is not None and not attributes.is_unchanged():
                 return None
             outcome = self._validate(made, tried, inputs, budgets)
         if outcome.run is None or symbolic is None:
@@ -150,7 +152,8 @@ class CaptureMaker:
         with suppress(TimeoutError):
             # Tracing symbols takes several times as long as tracing numbers.
             if self.longest_seconds < seconds:
-                return symbolic_ahead.captured(model, request.args, request.kwargs, seconds), ""
+                args, kwargs = request.args, request.kwargs
+                return symbolic_ahead.capture_symbolic(model, args, kwargs, seconds), ""
         return None, f"torch takes more than {seconds:g} s to trace symbolic sizes"
 
     def _validate_symbolic(
@@ -168,7 +171,7 @@ class CaptureMaker:
                 inputs, PLAN, "not validated: no other sizes were called yet", made.arithmetic
             )
             return CaptureOutcome(made.run, made.report, verdict, "", made, is_validated=False)
-        found = symbolic_ahead.checked(model, made, args, kwargs)
+        found = symbolic_ahead.validate(model, made, args, kwargs)
         if not found.difference.is_within:
             return None
         reason = "not timed: same regions as the plan for the example inputs"
@@ -177,7 +180,7 @@ class CaptureMaker:
         return CaptureOutcome(made.run, made.report, verdict, "", made, is_validated=is_validated)
 
     def _validate(
-        self, made: Capture, tried: validation.Trial, inputs: str, budgets: Budgets
+        self, made: Capture, tried: validation.Validation, inputs: str, budgets: Budgets
     ) -> CaptureOutcome:
         """Return the outcome of a capture: it is validated, and timed if that is due."""
         difference, remark = tried.difference()
@@ -194,7 +197,7 @@ class CaptureMaker:
             verdict = Verdict(inputs, PLAN, reason, made.arithmetic, difference)
             return CaptureOutcome(made.run, made.report, verdict, "", made)
         budget = budgets.time if is_first else min(budgets.time, _SYMBOLIC_TIME_BUDGET)
-        seconds = validation.times({"": tried}, budget)
+        seconds = validation.time_calls({"": tried}, budget)
         slower = is_slower(seconds[PLAN], seconds[MODEL])
         self.is_slower = self.is_slower or (slower and is_first)
         reason = ("the plan is slower" if slower else "not slower than the model") + behind
@@ -220,7 +223,7 @@ def verdict_if_off(
 ) -> Verdict | None:
     """Return the verdict if a capture is off at sizes it was not traced with, else None."""
     with torch.no_grad():
-        tried = validation.Trial(model, outcome.capture, args, kwargs)
+        tried = validation.Validation(model, outcome.capture, args, kwargs)
         difference, remark = tried.difference()
     if difference.is_within:
         return None

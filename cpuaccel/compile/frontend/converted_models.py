@@ -21,8 +21,8 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_map
 
 from cpuaccel import _engine_state, _log
-from cpuaccel.compile.capture.module_attributes import Attributes, Changes
-from cpuaccel.compile.capture.quantized_models import has_float_layers, is_converted, watch
+from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, ChangeCounter
+from cpuaccel.compile.capture.quantized_models import has_float_layers, is_converted, snapshot_of
 from cpuaccel.compile.validate.comparison import compare
 from cpuaccel.quant._eager_modules import holds_quantized
 
@@ -34,10 +34,10 @@ _TENSORS = (Tensor, nn.Parameter)
 def install() -> None:
     """Patch torch.compile to check for a quantized model if this backend is asked for by name."""
     if not hasattr(torch.compile, "_cpuaccel"):
-        torch.compile = _looking_first(torch.compile)
+        torch.compile = _patched(torch.compile)
 
 
-def _looking_first(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
+def _patched(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(torch_compile)
     def compile(model: Any = None, **options: Any) -> Any:
         compiled = torch_compile(model, **options)
@@ -45,7 +45,9 @@ def _looking_first(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
             return compiled
         if isinstance(model, nn.Module) and is_converted(model):
             compiled.forward = _Lowering(model, torch_compile, options, compiled.forward)
-        elif (owner := _owner(model)) is not None and is_converted(owner):  # model.compile()
+            return compiled
+        owner = _module_of_call(model)  # of model.compile()
+        if owner is not None and is_converted(owner):
             return _Lowering(owner, torch_compile, options, compiled)
         return compiled
 
@@ -53,7 +55,7 @@ def _looking_first(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
     return compile
 
 
-def _owner(model: Any) -> nn.Module | None:
+def _module_of_call(model: Any) -> nn.Module | None:
     """Return the module that nn.Module.compile() is called on."""
     owner = getattr(model, "__self__", None)
     is_call = getattr(model, "__name__", "") == "_call_impl"
@@ -63,7 +65,7 @@ def _owner(model: Any) -> nn.Module | None:
 def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
     """Return options with which Dynamo does not guard on the module in each call.
 
-    No other code has the lowered model; `Attributes` check the model that it was made from.
+    No other code has the lowered model; a snapshot checks the model that it was made from.
     """
     from torch._inductor import list_mode_options
 
@@ -81,33 +83,35 @@ def _give_own_code(lowered: nn.Module) -> None:
     Dynamo looks up compiled graphs by the code of a forward. Without module guards, another
     instance of the class would get the graph of the first, with its scales.
     """
-    otherwise = lowered.forward
+    original = lowered.forward
 
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return otherwise(*args, **kwargs)
+        return original(*args, **kwargs)
 
     forward.__code__ = forward.__code__.replace()
     lowered.forward = types.MethodType(forward, lowered)
 
 
 @dataclass
-class _Ready:
+class _Lowered:
     """A model that can be called, as long as the model that it was made from is unchanged."""
 
-    made_of: Attributes
+    snapshot: AttributeSnapshot
     run: Callable[..., Any]
     has_float_layers: bool
-    unchecked: nn.Module | None = None
+    unvalidated: nn.Module | None = None
     """The lowered form of an eager-mode model, until a call has compared it with the model:
     torch.fx traced it without arguments."""
-    takes: int | None = None
+    tensor_count: int | None = None
     """Number of tensors that such a graph takes; None: whatever the model takes."""
 
     def is_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether it is valid for such a call: a forward may branch on types of arguments."""
-        if self.takes is None:
+        if self.tensor_count is None:
             return True
-        return not kwargs and len(args) == self.takes and all(type(x) in _TENSORS for x in args)
+        return (
+            not kwargs and len(args) == self.tensor_count and all(type(x) in _TENSORS for x in args)
+        )
 
 
 def _called(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -126,30 +130,31 @@ class _Lowering:
         model: nn.Module,
         torch_compile: Callable[..., Any],
         options: dict[str, Any],
-        otherwise: Callable[..., Any],
+        unlowered: Callable[..., Any],
     ) -> None:
         self._model = model
         self._torch_compile = torch_compile
         self._options = options
-        self._otherwise = otherwise
+        self._unlowered = unlowered
         self._lock = threading.Lock()
-        self._compiled: _Ready | None = None
-        self._changes = Changes()
-        self._never = ""  # the reason why nothing is lowered any more
+        self._compiled: _Lowered | None = None
+        self._changes = ChangeCounter()
+        self._gave_up_reason = ""  # the reason why nothing is lowered any more
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         ready = self._ready() if _engine_state.is_enabled() else None
         if ready is None or not ready.is_for(args, kwargs):
-            return self._otherwise(*args, **kwargs)
+            return self._unlowered(*args, **kwargs)
         if not torch.is_autocast_enabled("cpu"):
-            if ready.unchecked is not None:
-                self._check(ready, args, kwargs)
+            if ready.unvalidated is not None:
+                self._validate(ready, args, kwargs)
             return ready.run(*args, **kwargs)
         # Autocast does not change quantized layers, but it would run their lowered form in bf16.
         if ready.has_float_layers:
             from cpuaccel.compile.common import report
 
-            report.say_left("graph", "a model with quantized and float layers, under autocast")
+            reason = "a model with quantized and float layers, under autocast"
+            report.count_fallback("graph", reason)
             return self._model(*args, **kwargs)
         with torch.autocast("cpu", enabled=False):
             return ready.run(*args, **kwargs)
@@ -158,33 +163,34 @@ class _Lowering:
     def compiled(self) -> Callable[..., Any] | None:
         """The compiled lowered model; None before the first call, or if it was not lowered."""
         compiled = self._compiled.run if self._compiled is not None else None
-        return None if compiled is self._otherwise else compiled
+        return None if compiled is self._unlowered else compiled
 
-    def _ready(self) -> _Ready | None:
+    def _ready(self) -> _Lowered | None:
         """Return the model to call; None if it changes too often to be lowered."""
         ready = self._compiled
-        if not self._never and (ready is None or not ready.made_of.are_as_before()):
+        if not self._gave_up_reason and (ready is None or not ready.snapshot.is_unchanged()):
             with self._lock:
-                ready = self._compiled = self._anew(self._compiled)
+                ready = self._compiled = self._lower_again(self._compiled)
         self._changes.serve()
         return ready
 
-    def _anew(self, ready: _Ready | None) -> _Ready | None:
-        if self._never or (ready is not None and ready.made_of.are_as_before()):
+    def _lower_again(self, ready: _Lowered | None) -> _Lowered | None:
+        if self._gave_up_reason or (ready is not None and ready.snapshot.is_unchanged()):
             return ready
-        if ready is not None and (many := self._changes.too_many(ready.made_of)):
-            self._never = f"it {many}"
+        if ready is not None and (many := self._changes.too_many(ready.snapshot)):
+            self._gave_up_reason = f"it {many}"
             _log.logger.warning(
-                "a quantized model is compiled without lowering from now on: %s", self._never
+                "a quantized model is compiled without lowering from now on: %s",
+                self._gave_up_reason,
             )
             return None
-        made_of = watch(self._model)
+        snapshot = snapshot_of(self._model)
         lowered = self._lower()
-        made = _Ready(made_of, self._compile(lowered), has_float_layers(self._model))
+        made = _Lowered(snapshot, self._compile(lowered), has_float_layers(self._model))
         if lowered is not None and holds_quantized(self._model):
-            made.unchecked = lowered
+            made.unvalidated = lowered
             if isinstance(lowered, GraphModule):
-                made.takes = len(lowered.graph.find_nodes(op="placeholder"))
+                made.tensor_count = len(lowered.graph.find_nodes(op="placeholder"))
         return made
 
     def _lower(self) -> nn.Module | None:
@@ -198,16 +204,16 @@ class _Lowering:
 
     def _compile(self, lowered: nn.Module | None) -> Callable[..., Any]:
         if lowered is None:
-            return self._otherwise
+            return self._unlowered
         if not isinstance(lowered, GraphModule):
             _give_own_code(lowered)
         compiled: Callable[..., Any] = self._torch_compile(lowered, **_unguarded(self._options))
         return compiled
 
-    def _check(self, ready: _Ready, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _validate(self, ready: _Lowered, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Compare the lowered form with the model; if it is off, run torch.compile's own result."""
         with self._lock, torch.no_grad():
-            lowered = ready.unchecked
+            lowered = ready.unvalidated
             if lowered is None:  # another thread was first
                 return
             expected = _called(self._model, args, kwargs)
@@ -218,13 +224,13 @@ class _Lowering:
                 problem = _log.first_line(error)
             if problem:
                 self._say_not_lowered(f"the lowered model's results differ: {problem}")
-                ready.run, ready.takes = self._otherwise, None
-            ready.unchecked = None
+                ready.run, ready.tensor_count = self._unlowered, None
+            ready.unvalidated = None
 
     def _say_not_lowered(self, why: str) -> None:
         from cpuaccel.compile.common import report
 
-        report.say_left("graph", f"not lowered: {why}")
+        report.count_fallback("graph", f"not lowered: {why}")
         _log.logger.warning("a quantized model is compiled without lowering: %s", why)
 
     def __getstate__(self) -> dict[str, Any]:

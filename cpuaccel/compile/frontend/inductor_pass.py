@@ -16,7 +16,7 @@ from cpuaccel.compile.bridge import torch_fallback
 from cpuaccel.compile.common import report
 from cpuaccel.compile.partition import cheap_ops, cost, insertion, region_report, regions
 from cpuaccel.compile.passes import packed_linears
-from cpuaccel.compile.validate.region_timing import Race
+from cpuaccel.compile.validate.region_timing import RegionTimer
 
 _COMPILE = Path(__file__).parents[1]
 """cpuaccel/compile. All of it decides what the pass does, so that all of it is in the key."""
@@ -28,7 +28,7 @@ _Aware: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)
 _Base: Any = _Aware or custom_graph_pass.CustomGraphPass
 
 
-def put_into(patches: dict[str, Any], timed: bool) -> GraphPass:
+def add_to(patches: dict[str, Any], timed: bool) -> GraphPass:
     """Add cpuaccel's pass to Inductor's configuration patches, after the user's own pass."""
     before = patches.get(_NAME, getattr(config, _NAME))
     ours = patches[_NAME] = GraphPass(before, dict(patches), timed)
@@ -48,7 +48,7 @@ class GraphPass(_Base):  # type: ignore[misc]
         self.report: report.Report | None = None
         """The report of the graph that it was given."""
         self._timed = timed
-        self._race = Race({**patches, _NAME: before}) if timed else None
+        self._timer = RegionTimer({**patches, _NAME: before}) if timed else None
 
     # The default holds because the backend adds the pass only to graphs without gradients.
     def __call__(self, graph: Graph, is_inference: bool = True) -> None:
@@ -56,15 +56,15 @@ class GraphPass(_Base):  # type: ignore[misc]
         _call(self._before, graph, is_inference)
         if is_inference:
             try:
-                self.report = rewrite(graph, self._race)
+                self.report = rewrite(graph, self._timer)
             except Exception as error:
-                report.say_left("graph", f"{type(error).__name__}: {error}")
+                report.count_fallback("graph", f"{type(error).__name__}: {error}")
                 _log.logger.warning(
                     "cpuaccel's pass failed, Inductor compiles the graph without it: %s",
                     error,
                     exc_info=True,
                 )
-        insertion.take_apart(graph)
+        insertion.decompose_preserved(graph)
 
     def uuid(self) -> Any:
         """Return the key of this pass in Inductor's caches."""
@@ -76,14 +76,14 @@ class GraphPass(_Base):  # type: ignore[misc]
         return before, *ours, native.isa(), native.cpu_vendor()
 
 
-def rewrite(graph: Graph, race: regions.Race | None = None) -> report.Report | None:
+def rewrite(graph: Graph, timer: regions.RegionTimer | None = None) -> report.Report | None:
     """Put regions, or cpuaccel's linear layers, into an inference graph, and return the report."""
     if not _engine_state.is_enabled():
-        report.say_left("graph", "cpuaccel is off")
+        report.count_fallback("graph", "cpuaccel is off")
         return None
     if not hasattr(_native.load(), "find_partitions"):
         return packed_linears.rewrite(graph, _weights(graph))
-    found = regions.cut(graph, _weights(graph), race, in_place=True)
+    found = regions.find_regions(graph, _weights(graph), timer, in_place=True)
     described = region_report.report_of(found)  # before the nodes that it names are erased
     insertion.put_regions(graph, found.regions)
     cheap_ops.leave_to_torch(graph, found.regions)

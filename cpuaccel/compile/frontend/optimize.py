@@ -35,8 +35,8 @@ def optimize(
     A second plan with symbolic sizes is made and compared with the first one. It runs for all sizes
     that the model treats alike; a call with new sizes takes some ten milliseconds longer. If torch
     cannot trace such a plan within `sizes_budget`, or a call has other dtypes or layouts, a plan is
-    made in the call, for up to 16 kinds of inputs. If that takes longer than two seconds, the model
-    itself runs, and `capture_for` of the result makes a plan for given inputs.
+    made in the call, for up to 16 input signatures. If that takes longer than two seconds, the
+    model itself runs, and `capture_for` of the result makes a plan for given inputs.
 
     Models that draw random numbers are compared with the same random numbers. The model itself runs
     if the plan draws them in another order, and if the model's results are not reproducible.
@@ -92,7 +92,7 @@ def _all_checked(inputs: Any, by_keyword: Any) -> tuple[tuple[Any, ...], dict[st
         )
     kwargs = dict(by_keyword or {})
     for name, given in (("example_inputs", (args, {})), ("example_kwargs", ((), kwargs))):
-        where, problem = input_signature.problem_of(*given)
+        where, problem = input_signature.unsupported_input(*given)
         if problem:
             raise ValueError(f"cpuaccel.optimize: {name}{where}: {problem}")
     return args, kwargs

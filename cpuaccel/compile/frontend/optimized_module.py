@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_leaves
 from cpuaccel import _engine_state, _log, _native, _transforms
 from cpuaccel.compile.capture import input_signature, training_mode
 from cpuaccel.compile.capture.capture import Capture
-from cpuaccel.compile.capture.memory_overlap import is_shared
-from cpuaccel.compile.capture.module_attributes import Attributes, Changes
+from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
+from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, ChangeCounter
 from cpuaccel.compile.common import report
 from cpuaccel.compile.frontend.capture_maker import (
     SIZES_BUDGET,
@@ -53,8 +53,8 @@ The time is known from the first capture, which includes torch's imports.
 class Optimized(nn.Module):
     """A model that runs its captures, and itself where no capture is valid.
 
-    The model is `model`; both share the weights. A capture for inputs of one kind (dtypes, sizes,
-    strides, values of other inputs) is compared with the model once, by the bounds of
+    The model is `model`; both share the weights. A capture for one input signature (dtypes,
+    sizes, strides, values of other inputs) is compared with the model once, by the bounds of
     `validate/bounds.py`. The first capture within them is also timed against the model.
 
     When other sizes come, the model is captured with symbols for the sizes that differ
@@ -80,9 +80,9 @@ class Optimized(nn.Module):
         self._first_verdict: Verdict | None = None
         self._has_tried = False
         self._logged_full = False
-        self._attributes: Attributes | None = None
+        self._attributes: AttributeSnapshot | None = None
         self._captured_model: tuple[nn.Module, ...] = ()  # the model that all this belongs to
-        self._changes = Changes()
+        self._changes = ChangeCounter()
         self._logged_gave_up = False
         self._last_outcome: list[CaptureOutcome] = []  # what ran last, at most one entry
         self._lock = threading.Lock()
@@ -99,18 +99,18 @@ class Optimized(nn.Module):
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """The verdicts for each kind of inputs that is kept, the example inputs first."""
+        """The verdicts for each input signature that is cached, the example inputs first."""
         with self._lock:
             fixed = (*self._captures.values(), *self._failures.values())
-            kept = [*(each.verdict for each in fixed), *self._symbolic.verdicts()]
+            cached = [*(each.verdict for each in fixed), *self._symbolic.verdicts()]
         first = self._first_verdict
         if first is None:
-            return kept
-        return [first, *(each for each in kept if each.inputs != first.inputs)]
+            return cached
+        return [first, *(each for each in cached if each.inputs != first.inputs)]
 
     @property
     def reports(self) -> list[report.Report]:
-        """The reports of the captures that are kept."""
+        """The reports of the cached captures."""
         with self._lock:
             captured = (*self._captures.values(), *self._symbolic.captures())
             return [each.report for each in captured if each.report is not None]
@@ -118,7 +118,7 @@ class Optimized(nn.Module):
     def last(self) -> tuple[Capture | None, str]:
         """Return the capture that the last call ran; or None and the reason."""
         with self._lock:
-            is_known = self._attributes is not None and self._attributes.are_as_before()
+            is_known = self._attributes is not None and self._attributes.is_unchanged()
             ran = self._last_outcome[-1] if is_known and self._last_outcome else None
         if ran is None:
             return None, "it has no capture of the model as it is now: call it once first"
@@ -176,7 +176,7 @@ class Optimized(nn.Module):
         self._last_outcome[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
             # Raises now if the model does not run on these inputs.
-            validation.Trial(self.model, None, args, kwargs).results()
+            validation.Validation(self.model, None, args, kwargs).results()
         return captured.capture if captured.run is not None else None
 
     def _fallback_reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -206,9 +206,9 @@ class Optimized(nn.Module):
 
         `with_symbolic`: whether a capture of symbolic sizes is made along with it.
         """
-        key = input_signature.key_of(args, kwargs)
+        key = input_signature.signature_key(args, kwargs)
         if key is None:
-            where, problem = input_signature.problem_of(args, kwargs)
+            where, problem = input_signature.unsupported_input(args, kwargs)
             first = self._first_verdict
             like = f", as in {first.inputs}" if first is not None else ""
             return model_runs(args, kwargs, f"input {where}: {problem}{like}")
@@ -220,16 +220,16 @@ class Optimized(nn.Module):
             with self._capturing:
                 found = self._find(key) or self._make(key, args, kwargs, with_symbolic)
         if found.run is not None and found.capture is not None and found.capture.writes:
-            return self._apart(found, args, kwargs)
+            return self._unless_overlapping(found, args, kwargs)
         return found
 
-    def _apart(
+    def _unless_overlapping(
         self, found: CaptureOutcome, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> CaptureOutcome:
         """Return `found`, which mutates tensors, unless an input shares memory with one of them."""
         made = found.capture
         assert made is not None
-        if is_shared(tree_leaves((args, kwargs)), made.written, made.buffers):
+        if overlaps_mutated(tree_leaves((args, kwargs)), made.written, made.buffers):
             return model_runs(
                 args, kwargs, "an input shares memory with a tensor that the model mutates"
             )
@@ -237,7 +237,7 @@ class Optimized(nn.Module):
 
     def _find(self, key: Hashable) -> CaptureOutcome | None:
         with self._lock:
-            if self._attributes is not None and not self._attributes.are_as_before():
+            if self._attributes is not None and not self._attributes.is_unchanged():
                 if many := self._changes.too_many(self._attributes):
                     self._maker.gave_up_reason = f"the model {many}"
                 self._drop_captures()
@@ -255,7 +255,7 @@ class Optimized(nn.Module):
     def _reset(self) -> None:
         with self._lock:
             self._drop_captures()
-            self._captured_model, self._changes = (self.model,), Changes()
+            self._captured_model, self._changes = (self.model,), ChangeCounter()
             self._logged_gave_up = False
             self._maker.reset()
 
@@ -308,7 +308,7 @@ class Optimized(nn.Module):
         self._log_outcome(made)
         return made
 
-    def _captured(self, request: CaptureRequest) -> tuple[CaptureOutcome, Attributes]:
+    def _captured(self, request: CaptureRequest) -> tuple[CaptureOutcome, AttributeSnapshot]:
         return self._maker.make(self.model, request, Budgets(self.time_budget, self.sizes_budget))
 
     def _check_symbolic(
@@ -316,9 +316,9 @@ class Optimized(nn.Module):
     ) -> Verdict | None:
         return verdict_if_off(self.model, outcome, args, kwargs)
 
-    def _take(self, attributes: Attributes) -> None:
+    def _take(self, attributes: AttributeSnapshot) -> None:
         """Take the snapshot of the model's attributes from a capture; called under the lock."""
-        if self._attributes is not None and not self._attributes.are_as_before():
+        if self._attributes is not None and not self._attributes.is_unchanged():
             self._drop_captures()  # what was captured belongs to other attributes
         self._attributes = self._attributes or attributes
 
@@ -333,18 +333,18 @@ class Optimized(nn.Module):
     def _too_many_captures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CaptureOutcome:
         with self._lock:
             full = self._captures if len(self._captures) >= MAX_CAPTURES else self._failures
-            kept = [each.verdict.inputs for each in full.values()]
+            cached = [each.verdict.inputs for each in full.values()]
             is_new, self._logged_full = not self._logged_full, True
         tried = "have a capture" if full is self._captures else "could not be captured"
-        reason = f"{len(kept)} other input signatures {tried}, the first {kept[0]}"
+        reason = f"{len(cached)} other input signatures {tried}, the first {cached[0]}"
         if is_new:
             _log.logger.warning(
                 "optimize: the model runs without a plan for %s: %d other input signatures %s: %s;"
                 " torch.compile(dynamic=True) has one graph for all sizes",
                 input_signature.describe(args, kwargs),
-                len(kept),
+                len(cached),
                 tried,
-                "; ".join(kept),
+                "; ".join(cached),
             )
         return model_runs(args, kwargs, reason)
 

@@ -33,33 +33,33 @@ def faster_of(
         ValueError: one of them does not run on these inputs, or their results differ in structure.
     """
     # Each plan is compared with its own model, and is not timed here.
-    ours = started("model", model, args, kwargs, 0.0, sizes_budget)
-    theirs = started("fp32", fp32, args, kwargs, 0.0, sizes_budget)
+    quantized = started("model", model, args, kwargs, 0.0, sizes_budget)
+    original = started("fp32", fp32, args, kwargs, 0.0, sizes_budget)
     with torch.no_grad():
-        trials = {
-            prefix: validation.Trial(each.model, each.capture_for(args, kwargs), args, kwargs)
-            for prefix, each in (("", ours), (FP32, theirs))
+        validations = {
+            prefix: validation.Validation(each.model, each.capture_for(args, kwargs), args, kwargs)
+            for prefix, each in (("", quantized), (FP32, original))
         }
-        distance = _distance(trials)
+        distance = _distance(validations)
         untimed = "CPUACCEL_DETERMINISTIC" if config.get("deterministic") else ""
         if not time_budget:
             untimed = "time_budget is 0"
-        samples: Samples = {} if untimed else validation.times(trials, time_budget)
-    for each in (ours, theirs):
+        samples: Samples = {} if untimed else validation.time_calls(validations, time_budget)
+    for each in (quantized, original):
         each.time_budget = time_budget
     if untimed:
-        _settle(ours, "", f"neither model was timed: {untimed}", {}, distance)
-        return ours
+        _settle(quantized, "", f"neither model was timed: {untimed}", {}, distance)
+        return quantized
     mine, other = _best("", samples), _best(FP32, samples)
-    what = ours.verdict.arithmetic if ours.verdict is not None else ""
+    what = quantized.verdict.arithmetic if quantized.verdict is not None else ""
     what = what or "the model"
     if is_slower(samples[mine], samples[other]):
-        _settle(theirs, FP32, f"{what} is slower than fp32", samples, distance)
-        _log.logger.warning("optimize: %s", theirs.verdict)
-        return theirs
-    _settle(ours, "", f"{what} is not slower than fp32", samples, distance)
-    _log.logger.info("optimize: %s", ours.verdict)
-    return ours
+        _settle(original, FP32, f"{what} is slower than fp32", samples, distance)
+        _log.logger.warning("optimize: %s", original.verdict)
+        return original
+    _settle(quantized, "", f"{what} is not slower than fp32", samples, distance)
+    _log.logger.info("optimize: %s", quantized.verdict)
+    return quantized
 
 
 def _best(prefix: str, samples: Samples) -> str:
@@ -71,21 +71,21 @@ def _best(prefix: str, samples: Samples) -> str:
 
 
 def _settle(
-    kept: Optimized, prefix: str, reason: str, samples: Samples, distance: float | None
+    chosen: Optimized, prefix: str, reason: str, samples: Samples, distance: float | None
 ) -> None:
-    """Let `kept` run its model or plan, whichever is faster, and record the verdict."""
-    verdict = kept.verdict
+    """Let `chosen` run its model or plan, whichever is faster, and record the verdict."""
+    verdict = chosen.verdict
     assert verdict is not None
     runs = _best(prefix, samples) if samples else verdict.runs
-    kept.settle(
+    chosen.settle(
         replace(verdict, runs=runs, reason=reason, seconds=medians_of(samples), distance=distance),
         is_slower=runs == prefix + MODEL and prefix + PLAN in samples,
     )
 
 
-def _distance(trials: Mapping[str, validation.Trial]) -> float:
+def _distance(validations: Mapping[str, validation.Validation]) -> float:
     try:
-        return total_distance(trials[""].results(), trials[FP32].results())
+        return total_distance(validations[""].results(), validations[FP32].results())
     except ValueError as error:
         raise ValueError(
             f"cpuaccel.optimize: fp32: expected a model with the same outputs as `model`,"

@@ -16,17 +16,17 @@ from torch import nn
 from cpuaccel import _log
 from cpuaccel.compile.bridge.plan_text import Program
 from cpuaccel.compile.bridge.plan_text_parser import parse
-from cpuaccel.compile.capture.call_signature import Call, TensorKind
-from cpuaccel.compile.capture.capture import Capture, capture, with_programs
+from cpuaccel.compile.capture.call_signature import Call, TensorSignature
+from cpuaccel.compile.capture.capture import Capture, capture, with_plan_texts
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
 from cpuaccel.compile.capture.memory_overlap import span
-from cpuaccel.compile.capture.torch_export import within
+from cpuaccel.compile.capture.torch_export import time_limit
 from cpuaccel.compile.frontend.symbolic_captures import SymbolicTrace
 from cpuaccel.compile.validate import validation
 from cpuaccel.compile.validate.comparison import Difference
 
 
-def captured(
+def capture_symbolic(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
 ) -> Capture | None:
     """Return `model` captured for all sizes of such calls, including this call; None if that fails.
@@ -38,9 +38,9 @@ def captured(
     call = Call.of(args, kwargs)
     for traced in _to_trace(call):
         try:
-            with within(seconds):
+            with time_limit(seconds):
                 inputs = traced.example.example()
-                made = capture(model, *inputs, traced.dynamic, call, keeps_report=False)
+                made = capture(model, *inputs, traced.dynamic, call, registers_report=False)
         except TimeoutError:
             raise
         except Exception as error:
@@ -49,7 +49,7 @@ def captured(
         if made.sizes is None or made.writes or not any(made.report.regions):
             continue
         sizes = made.sizes.with_ones_of(call)
-        if not sizes.why_not(shapes_of(call)):
+        if not sizes.mismatch(shapes_of(call)):
             return replace(made, sizes=sizes)
     return None
 
@@ -71,7 +71,7 @@ def _to_trace(call: Call) -> list[SymbolicTrace]:
 
 def _with_two_rows(call: Call) -> Call:
     """Return `call` with a batch of 2 if the first size of every tensor is 1; else `call`."""
-    tensors = [each for each in call.leaves if isinstance(each, TensorKind) and each.shape]
+    tensors = [each for each in call.leaves if isinstance(each, TensorSignature) and each.shape]
     if not tensors or any(each.shape[0] != 1 for each in tensors):
         return call
     leaves = tuple(
@@ -79,7 +79,7 @@ def _with_two_rows(call: Call) -> Call:
             shape=(2, *each.shape[1:]),
             stride=(span(each.shape[1:], each.stride[1:]), *each.stride[1:]),
         )
-        if isinstance(each, TensorKind) and each.shape
+        if isinstance(each, TensorSignature) and each.shape
         else each
         for each in call.leaves
     )
@@ -87,7 +87,7 @@ def _with_two_rows(call: Call) -> Call:
 
 
 @dataclass(frozen=True)
-class Checked:
+class SymbolicValidation:
     """The outcome of comparing a capture of symbolic sizes with the model."""
 
     difference: Difference
@@ -96,42 +96,42 @@ class Checked:
     """Whether it was also right for a call of nearby sizes, with random inputs."""
 
 
-def checked(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> Checked:
+def validate(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> SymbolicValidation:
     """Compare a capture with the model for this call, and for a call of nearby sizes."""
     with torch.no_grad():
-        difference, _ = validation.Trial(model, made, args, kwargs).difference()
+        difference, _ = validation.Validation(model, made, args, kwargs).difference()
         assert made.sizes is not None
         nearby = made.sizes.nearby(Call.of(args, kwargs))
         if not difference.is_within or nearby is None:
-            return Checked(difference, at_other_sizes=False)
+            return SymbolicValidation(difference, at_other_sizes=False)
         try:
-            there, _ = validation.Trial(model, made, *nearby.random()).difference()
+            there, _ = validation.Validation(model, made, *nearby.random()).difference()
         except Exception as error:  # the model does not accept random inputs
             _log.logger.info("optimize: not validated at other sizes: %s", _log.first_line(error))
-            return Checked(difference, at_other_sizes=False)
-    return Checked(difference, there.is_within)
+            return SymbolicValidation(difference, at_other_sizes=False)
+    return SymbolicValidation(difference, there.is_within)
 
 
-def sharing(made: Capture, any_size: Capture, args: Any, kwargs: Any) -> Capture | None:
-    """Return `made`, of fixed sizes, with the programs of `any_size`.
+def with_shared_texts(made: Capture, symbolic: Capture, args: Any, kwargs: Any) -> Capture | None:
+    """Return `made`, of fixed sizes, with the region texts of `symbolic`.
 
     None if they differ in more than sizes. Weights that are packed for a program serve all sizes
     that it runs for; two programs would pack their own.
     """
-    mine, others = made.programs(), any_size.programs()
-    if len(mine) != len(others) or made.constants() != any_size.constants():
+    mine, others = made.plan_texts(), symbolic.plan_texts()
+    if len(mine) != len(others) or made.constants() != symbolic.constants():
         return None
     pairs = zip(mine, others, strict=True)
-    if not all(_but_for_sizes(parse(a)) == _but_for_sizes(parse(b)) for a, b in pairs):
+    if not all(_without_sizes(parse(a)) == _without_sizes(parse(b)) for a, b in pairs):
         return None
-    return with_programs(made, others, args, kwargs)
+    return with_plan_texts(made, others, args, kwargs)
 
 
 _OF_SIZES = {"view": ("axis", "dims"), "AvgPool": ("kernel", "strides")}
 """Attributes that tell how to find dynamic sizes, by kind of op."""
 
 
-def _but_for_sizes(program: Program) -> Any:
+def _without_sizes(program: Program) -> Any:
     def plain(op: Any) -> Any:
         left_out = _OF_SIZES.get(op.kind, ())
         attributes = {name: each for name, each in op.attributes.items() if name not in left_out}

@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpuaccel.compile.capture import input_signature
-from cpuaccel.compile.capture.call_signature import Call, TensorKind
+from cpuaccel.compile.capture.call_signature import Call, TensorSignature
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
 from cpuaccel.compile.common import report
-from cpuaccel.compile.common.lru_cache import Recent
+from cpuaccel.compile.common.lru_cache import LRUCache
 from cpuaccel.compile.frontend.capture_outcome import CaptureOutcome
 from cpuaccel.compile.validate.verdict import PLAN, Verdict
 
-KEPT_SIZES = 1024
-"""Number of kinds of inputs for which the capture of symbolic sizes that served them is cached."""
+MAX_CACHED_SIGNATURES = 1024
+"""Number of input signatures for which the symbolic capture that served them is cached."""
 
-CALLS_BEFORE = 3
-"""A kind of inputs gets a capture of its own at this number of calls, if no other capture serves
+CALLS_BEFORE_CAPTURE = 3
+"""An input signature gets a capture of its own at this number of calls, if no other capture serves
 it."""
 
-MOST_CAPTURES = 4
+MAX_CAPTURES_IN_FAMILY = 4
 """Maximum number of captures of symbolic sizes in one family."""
 
-_KEPT_FAMILIES = 64
+_MAX_FAMILIES = 64
 
 SPECIALIZED = "the model specializes its sizes"
 REJECTED = "the symbolic capture does not accept these sizes"
@@ -75,17 +75,17 @@ class _Family:
     """The first call. Its capture has fixed sizes."""
     traced: dict[frozenset[tuple[int, int]], Call]
     """Calls that were captured for, by their dimensions of size 0 or 1."""
-    why_not: str = ""
+    stop_reason: str = ""
     """The reason why no more captures of symbolic sizes are made."""
     varying: set[tuple[int, int]] = field(default_factory=set)
     """Dimensions, as (leaf, dimension), in which later calls differed from the first."""
     captures: list[CaptureOutcome] = field(default_factory=list)
     """Newest first."""
-    refused: list[Verdict] = field(default_factory=list)
+    rejected: list[Verdict] = field(default_factory=list)
     """Verdicts of captures that are not used."""
-    unchecked: list[CaptureOutcome] = field(default_factory=list)
+    unvalidated: list[CaptureOutcome] = field(default_factory=list)
     """Captures that were compared with the model only at the sizes of their trace."""
-    waiting: list[CaptureOutcome] = field(default_factory=list)
+    unused: list[CaptureOutcome] = field(default_factory=list)
     """Captures that have served no call yet. They are not reported."""
 
     def to_trace(self, call: Call) -> list[SymbolicTrace]:
@@ -95,7 +95,7 @@ class _Family:
         whether the capture is right for them. torch specializes sizes of 0 and 1.
         """
         self.varying |= _differing(self.first, call)
-        ones = _ones(call)
+        ones = _specialized_dimensions(call)
         dynamic = frozenset(self.varying - ones)
         calls = dict.fromkeys((self.traced.setdefault(ones, call), call))
         return [SymbolicTrace(each, dynamic) for each in calls] if dynamic else []
@@ -107,8 +107,8 @@ class SymbolicCaptures:
     def __init__(self, make: Make, check: Check) -> None:
         self._make, self._check = make, check
         self._families: dict[Hashable, _Family] = {}
-        self._served: Recent[CaptureOutcome] = Recent(KEPT_SIZES)
-        self._came: Recent[int] = Recent(KEPT_SIZES)
+        self._served: LRUCache[CaptureOutcome] = LRUCache(MAX_CACHED_SIGNATURES)
+        self._call_counts: LRUCache[int] = LRUCache(MAX_CACHED_SIGNATURES)
 
     def captures(self) -> list[CaptureOutcome]:
         """Return the captures that have served a call."""
@@ -116,44 +116,44 @@ class SymbolicCaptures:
             each
             for family in list(self._families.values())
             for each in family.captures
-            if each not in family.waiting
+            if each not in family.unused
         ]
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdicts of these captures, and those of captures that are not used."""
         families = list(self._families.values())
-        refused = [each for family in families for each in family.refused]
-        return [*(each.verdict for each in self.captures()), *refused]
+        rejected = [each for family in families for each in family.rejected]
+        return [*(each.verdict for each in self.captures()), *rejected]
 
     def find(self, key: Hashable) -> CaptureOutcome | None:
-        """Return the cached capture that has served inputs of this kind before."""
+        """Return the cached capture that has served this input signature before."""
         return self._served.get(key)
 
     def clear(self) -> None:
         """Forget everything."""
         self._families.clear()
         self._served.clear()
-        self._came.clear()
+        self._call_counts.clear()
 
     def begin(self, args: Args, kwargs: Kwargs, made: CaptureOutcome) -> None:
         """Begin a family with what was made for these sizes only."""
-        key, why_not = input_signature.family_of(args, kwargs)
-        if key is not None and len(self._families) < _KEPT_FAMILIES:
+        key, stop_reason = input_signature.family_key(args, kwargs)
+        if key is not None and len(self._families) < _MAX_FAMILIES:
             call = Call.of(args, kwargs)
-            why_not = why_not or made.fallback_reason or made.no_symbolic_reason
-            family = _Family(call, {_ones(call): call}, why_not)
+            stop_reason = stop_reason or made.fallback_reason or made.no_symbolic_reason
+            family = _Family(call, {_specialized_dimensions(call): call}, stop_reason)
             self._families.setdefault(key, family)
 
     def add(self, args: Args, kwargs: Kwargs, made: CaptureOutcome) -> None:
         """Add a capture of symbolic sizes that was made along with the family's first capture."""
-        family = self._families.get(input_signature.family_of(args, kwargs)[0])
-        if family is not None and not family.why_not:
+        family = self._families.get(input_signature.family_key(args, kwargs)[0])
+        if family is not None and not family.stop_reason:
             family.captures.insert(0, made)
-            family.waiting.append(made)
+            family.unused.append(made)
             # It accepts all that another trace with the first call would accept.
-            family.traced.pop(_ones(family.first), None)
+            family.traced.pop(_specialized_dimensions(family.first), None)
             if not made.is_validated:
-                family.unchecked.append(made)
+                family.unvalidated.append(made)
 
     def serve(
         self, key: Hashable, args: Args, kwargs: Kwargs, *, captures: bool = True
@@ -162,22 +162,22 @@ class SymbolicCaptures:
 
         `captures`: whether one is made if there is none yet.
         """
-        family_key, _ = input_signature.family_of(args, kwargs)
+        family_key, _ = input_signature.family_key(args, kwargs)
         family = self._families.get(family_key)
         if family is None:
             return None
         call = Call.of(args, kwargs)
-        found = self._among(family, call, args, kwargs)
-        if found is None and captures and not family.why_not:
+        found = self._accepting(family, call, args, kwargs)
+        if found is None and captures and not family.stop_reason:
             self._capture(family, call, args, kwargs)
             self._families[family_key] = family  # clear() was called if the model has changed
-            found = self._among(family, call, args, kwargs)
+            found = self._accepting(family, call, args, kwargs)
         if found is None:
             return None
-        if found in family.waiting:
-            family.waiting.remove(found)
+        if found in family.unused:
+            family.unused.remove(found)
             if found.report is not None:
-                report.keep(found.report)
+                report.register(found.report)
         inputs, reason = (
             input_signature.describe(args, kwargs),
             f"runs the capture for {found.verdict.inputs}",
@@ -189,17 +189,17 @@ class SymbolicCaptures:
 
     def fallback_reason(self, key: Hashable, args: Args, kwargs: Kwargs) -> str:
         """Return why the model runs for inputs without a capture; "" if they get one now."""
-        family = self._families.get(input_signature.family_of(args, kwargs)[0])
+        family = self._families.get(input_signature.family_key(args, kwargs)[0])
         if family is None:
             return ""
-        came = (self._came.get(key) or 0) + 1
-        self._came.put(key, came)
-        if came >= CALLS_BEFORE:
+        came = (self._call_counts.get(key) or 0) + 1
+        self._call_counts.put(key, came)
+        if came >= CALLS_BEFORE_CAPTURE:
             return ""
-        why = f": {family.why_not}" if family.why_not else ""
-        return f"these sizes were called fewer than {CALLS_BEFORE} times{why}"
+        why = f": {family.stop_reason}" if family.stop_reason else ""
+        return f"these sizes were called fewer than {CALLS_BEFORE_CAPTURE} times{why}"
 
-    def _among(
+    def _accepting(
         self, family: _Family, call: Call, args: Args, kwargs: Kwargs
     ) -> CaptureOutcome | None:
         """Return the capture of a family that accepts these sizes."""
@@ -207,17 +207,17 @@ class SymbolicCaptures:
             made = each.capture
             assert made is not None
             assert made.sizes is not None
-            if made.sizes.why_not(shapes_of(call)):
+            if made.sizes.mismatch(shapes_of(call)):
                 continue
-            if each not in family.unchecked or made.call == call:
+            if each not in family.unvalidated or made.call == call:
                 return each
-            refused = self._check(each, args, kwargs)
-            if refused is None:
-                family.unchecked.remove(each)
+            rejected = self._check(each, args, kwargs)
+            if rejected is None:
+                family.unvalidated.remove(each)
                 return each
             family.captures.remove(each)
-            family.refused.append(refused)
-            family.why_not = refused.reason
+            family.rejected.append(rejected)
+            family.stop_reason = rejected.reason
             self._served.clear()
         return None
 
@@ -227,13 +227,15 @@ class SymbolicCaptures:
             if made.run is not None:
                 family.captures.insert(0, made)
                 if traced.example == call:
-                    family.unchecked.append(made)
-                if len(family.captures) >= MOST_CAPTURES:
-                    family.why_not = f"there are {MOST_CAPTURES} captures of symbolic sizes already"
+                    family.unvalidated.append(made)
+                if len(family.captures) >= MAX_CAPTURES_IN_FAMILY:
+                    family.stop_reason = (
+                        f"there are {MAX_CAPTURES_IN_FAMILY} captures of symbolic sizes already"
+                    )
                 return
             if made.fallback_reason != REJECTED:
-                family.refused.append(made.verdict)
-                family.why_not = made.fallback_reason
+                family.rejected.append(made.verdict)
+                family.stop_reason = made.fallback_reason
                 return
 
 
@@ -247,12 +249,12 @@ def _differing(a: Call, b: Call) -> set[tuple[int, int]]:
     }
 
 
-def _ones(call: Call) -> frozenset[tuple[int, int]]:
+def _specialized_dimensions(call: Call) -> frozenset[tuple[int, int]]:
     """Return the dimensions of size 0 or 1, as (leaf, dimension)."""
     return frozenset(
         (leaf, dim)
         for leaf, each in enumerate(call.leaves)
-        if isinstance(each, TensorKind)
+        if isinstance(each, TensorSignature)
         for dim, size in enumerate(each.shape)
         if size < 2
     )

@@ -80,7 +80,7 @@ def aot_compile(
         facts = export.facts_of(program, call, made, sizes)
     except ValueError as error:
         raise ValueError(f"cpuaccel.aot_compile: {error}") from error
-    report.keep(made)
+    report.register(made)
     with written(target) as partial:
         _compile(program, partial, freeze, facts, inductor_configs or {})
         archive.seal(partial, {"kind": PACKAGE, **facts})

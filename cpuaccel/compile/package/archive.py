@@ -32,23 +32,23 @@ def seal(path: Path, facts: dict[str, Any]) -> None:
         archive.writestr(f"{root}/{_NAME}", json.dumps(sealed))
 
 
-def checked(
-    file: IO[bytes], keep: Callable[[str], bool] = lambda name: False
+def verified(
+    file: IO[bytes], select: Callable[[str], bool] = lambda name: False
 ) -> tuple[dict[str, Any], dict[str, bytearray]]:
     """Verify all parts of an archive; return its facts and the contents of some parts.
 
-    `keep` selects these parts by their names, without the archive's root folder.
+    `select` selects these parts by their names, without the archive's root folder.
 
     Raises:
         ValueError: a part is not as it was written, or the archive was never sealed; the message
             says what is wrong.
     """
-    kept: dict[str, bytearray] = {}
+    selected: dict[str, bytearray] = {}
 
     def see(name: str, content: bytearray) -> None:
         part = name.partition("/")[2]
-        if keep(part):
-            kept[part] = content
+        if select(part):
+            selected[part] = content
 
     try:
         with zipfile.ZipFile(file) as archive:
@@ -58,7 +58,7 @@ def checked(
         raise ValueError(f"damaged or truncated: {error}") from error
     finally:
         file.seek(0)
-    return facts, kept
+    return facts, selected
 
 
 def _facts(archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cpuaccel.compile.validate import validation
 _WHERE = "cpuaccel.save: dynamic_shapes"
 
 
-def captured(model: nn.Module, call: Call, dynamic_shapes: Any) -> Capture:
+def capture_dynamic(model: nn.Module, call: Call, dynamic_shapes: Any) -> Capture:
     """Return `model` captured for calls of the kind of `call`, with sizes that vary.
 
     Raises:
@@ -46,7 +46,7 @@ def captured(model: nn.Module, call: Call, dynamic_shapes: Any) -> Capture:
 
 def _compare(model: nn.Module, made: Capture, call: Call) -> None:
     with torch.no_grad(), _autocast_of(call):
-        difference, remark = validation.Trial(model, made, *call.random()).difference()
+        difference, remark = validation.Validation(model, made, *call.random()).difference()
     if not difference.is_within:
         behind = f" ({remark})" if remark else ""
         raise ValueError(

@@ -20,9 +20,9 @@ from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes
 from cpuaccel.compile.common import report
 from cpuaccel.compile.package.outline import outline
 from cpuaccel.compile.package.schemas import schema_of
-from cpuaccel.compile.passes.aliasing import written_by
+from cpuaccel.compile.passes.aliasing import mutated_by
 
-_OURS = "cpuaccel::"
+_NAMESPACE = "cpuaccel::"
 
 
 def exported(
@@ -32,7 +32,7 @@ def exported(
 
     With `sizes`, the program takes calls of these sizes, of which `call` is an example.
     """
-    _forget_unread(captured)
+    _remove_unread_weights(captured)
     args, kwargs = call.example()
     dynamic = () if sizes is None else sizes.dimensions()
     # The casts of autocast are in the graph.
@@ -67,7 +67,7 @@ def facts_of(
         "call": call.facts(),
         "sizes": [] if sizes is None else [each.facts() for each in _all_sizes(program, sizes)],
         "written": _written_inputs(program),
-        "ops": {name: schema_of(name) for name in sorted(_our_ops(program.graph))},
+        "ops": {name: schema_of(name) for name in sorted(_cpuaccel_ops(program.graph))},
         "report": asdict(made),
         "outline": outline(program),
     }
@@ -87,27 +87,27 @@ def _all_sizes(program: ExportedProgram, sizes: DynamicSizes) -> list[DynamicSiz
 
 def _written_inputs(program: ExportedProgram) -> list[int]:
     """Return the arguments that the program mutates, as numbers of leaves."""
-    written = {node.name for node in written_by(program.graph)}
+    written = {node.name for node in mutated_by(program.graph)}
     return [
         number for number, name in enumerate(program.graph_signature.user_inputs) if name in written
     ]
 
 
-def _our_ops(graph: Graph) -> Iterable[str]:
+def _cpuaccel_ops(graph: Graph) -> Iterable[str]:
     names = {
         node.target._schema.name
         for node in graph.nodes
         if node.op == "call_function" and hasattr(node.target, "_schema")
     }
-    return (name for name in names if name.startswith(_OURS))
+    return (name for name in names if name.startswith(_NAMESPACE))
 
 
-def _forget_unread(captured: GraphModule) -> None:
+def _remove_unread_weights(captured: GraphModule) -> None:
     """Remove weights that no node reads: a packed weight is not to be saved twice."""
     read = {str(node.target) for node in captured.graph.find_nodes(op="get_attr")}
-    held = [name for name, _ in captured.named_parameters(remove_duplicate=False)]
-    held += [name for name, _ in captured.named_buffers(remove_duplicate=False)]
-    for name in held:
+    names = [name for name, _ in captured.named_parameters(remove_duplicate=False)]
+    names += [name for name, _ in captured.named_buffers(remove_duplicate=False)]
+    for name in names:
         if name not in read:
             owner, _, attribute = name.rpartition(".")
             delattr(captured.get_submodule(owner), attribute)

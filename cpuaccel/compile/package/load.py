@@ -19,16 +19,16 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel import _log, _native
 from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
-from cpuaccel.compile.capture.call_signature import Call, dtype_of, laid_out
+from cpuaccel.compile.capture.call_signature import Call, dtype_of, with_strides_of
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes
-from cpuaccel.compile.capture.memory_overlap import is_shared
+from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
 from cpuaccel.compile.common import report, tuning_cache
-from cpuaccel.compile.common.lru_cache import Recent
+from cpuaccel.compile.common.lru_cache import LRUCache
 from cpuaccel.compile.package import archive
-from cpuaccel.compile.package.op_list import FlatProgram
+from cpuaccel.compile.package.op_list import OpList
 from cpuaccel.compile.package.schemas import REGION, check_ops, check_region
 
-_KEPT_CALLS = 256
+_MAX_CACHED_CALLS = 256
 """Number of calls with other sizes or strides than the file's own that are cached."""
 
 PROGRAM, PACKAGE = "program", "package"
@@ -54,7 +54,7 @@ class Loaded(nn.Module):
         self._call = Call.from_facts(facts["call"])
         self._sizes = [DynamicSizes.from_facts(each) for each in facts.get("sizes", ())]
         """If there are any, all of them have to accept a call."""
-        self._known: Recent[Call] = Recent(_KEPT_CALLS)
+        self._cached_calls: LRUCache[Call] = LRUCache(_MAX_CACHED_CALLS)
         self._written: list[int] = facts["written"]
         self._run = run
         self.reports = [report.Report.from_facts(facts["report"])]
@@ -72,8 +72,8 @@ class Loaded(nn.Module):
         if not self._call.is_of(args, kwargs):
             got = Call.of(args, kwargs)
             if got != self._call:
-                return self._called_otherwise(got, args, kwargs)
-        self._check_apart(args, kwargs)
+                return self._call_on_copies(got, args, kwargs)
+        self._check_no_overlap(args, kwargs)
         return self._called(args, kwargs)
 
     def _called(self, args: Any, kwargs: Any) -> Any:
@@ -92,11 +92,11 @@ class Loaded(nn.Module):
             return self._run(*args, **kwargs)
 
     def timed(self) -> AbstractContextManager[list[list[int]]]:
-        """Collect the time of each op of the graph in the block, as FlatProgram.timed does.
+        """Collect the time of each op of the graph in the block, as OpList.timed does.
 
         For a package, or a graph that torch.export loaded, nothing is collected.
         """
-        return self._run.timed() if isinstance(self._run, FlatProgram) else nullcontext([])
+        return self._run.timed() if isinstance(self._run, OpList) else nullcontext([])
 
     def train(self, mode: bool = True) -> Loaded:
         """Stay in eval mode, the only mode of a loaded model.
@@ -116,14 +116,14 @@ class Loaded(nn.Module):
     def __reduce__(self) -> Any:
         raise TypeError(f"{self._path}: a loaded model cannot be pickled: send its file instead")
 
-    def _called_otherwise(self, got: Call, args: Any, kwargs: Any) -> Any:
+    def _call_on_copies(self, got: Call, args: Any, kwargs: Any) -> Any:
         """Run on arguments copied to the expected layout; mutations are copied back."""
         leaves, spec = tree_flatten((args, kwargs))
         try:
-            fitting = laid_out(leaves, self._fitting_for(got))
+            fitting = with_strides_of(leaves, self._fitting_for(got))
         except ValueError as error:
             raise ValueError(f"{self._path}: {error}") from None
-        self._check_apart(args, kwargs)
+        self._check_no_overlap(args, kwargs)
         if any(new is not old for new, old in zip(fitting, leaves, strict=True)):
             _native.load().count_fallback(
                 "load", "an input has other strides than the file expects: it is copied"
@@ -141,18 +141,18 @@ class Loaded(nn.Module):
         Raises:
             ValueError: the program is not for such calls.
         """
-        expected = self._known.get(got)
+        expected = self._cached_calls.get(got)
         if expected is None:
-            if reason := self._call.why_not(got, any_size=bool(self._sizes)):
+            if reason := self._call.mismatch(got, any_size=bool(self._sizes)):
                 raise ValueError(reason)
             expected = self._call
             for each in self._sizes:
                 expected = each.fitting(got)
-            self._known.put(got, expected)
+            self._cached_calls.put(got, expected)
         return expected
 
-    def _check_apart(self, args: Any, kwargs: Any) -> None:
-        if self._written and is_shared(tree_flatten((args, kwargs))[0], self._written):
+    def _check_no_overlap(self, args: Any, kwargs: Any) -> None:
+        if self._written and overlaps_mutated(tree_flatten((args, kwargs))[0], self._written):
             numbers = ", ".join(map(str, self._written))
             raise ValueError(
                 f"{self._path}: it mutates argument {numbers}: expected the other arguments to"
@@ -173,7 +173,7 @@ def load(path: Path_) -> Loaded:
     """
     file = Path(path)
     with file.open("rb") as stream, named(file):
-        facts, parts = archive.checked(stream, _is_data)
+        facts, parts = archive.verified(stream, _is_data)
         kind = facts.get("kind")
         if kind not in (PROGRAM, PACKAGE):
             raise ValueError(f"expected a file of kind {PROGRAM!r} or {PACKAGE!r}, got {kind!r}")
@@ -181,8 +181,8 @@ def load(path: Path_) -> Loaded:
         run = _program(stream, facts, parts) if kind == PROGRAM else _package(stream, facts)
         loaded = Loaded(run, facts, file, kind)
     for each in loaded.reports:
-        report.keep(each)
-    tuning_cache.recall()
+        report.register(each)
+    tuning_cache.load()
     return loaded
 
 
@@ -195,7 +195,7 @@ def read_facts(path: Path_) -> dict[str, Any]:
     """
     file = Path(path)
     with file.open("rb") as stream, named(file):
-        return archive.checked(stream)[0]
+        return archive.verified(stream)[0]
 
 
 @contextmanager
@@ -243,7 +243,7 @@ def _flat(facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
             weights[name] = _strided(memory[part], dtype_of(dtype), shape, stride, offset)
         except RuntimeError as error:
             raise ValueError(f"weight {name}: {_log.first_line(error)}") from error
-    return FlatProgram(encoded, weights)
+    return OpList(encoded, weights)
 
 
 def _strided(

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, treespec_dumps, treespec_loads
 
 from cpuaccel.compile.bridge import torch_fallback
-from cpuaccel.compile.bridge.translation import Refused
+from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.capture.graph_runner import bound_region, unwrapping
-from cpuaccel.compile.capture.module_attributes import Tables
+from cpuaccel.compile.capture.module_attributes import DictSnapshot
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -33,13 +33,13 @@ def encode(program: ExportedProgram) -> dict[str, Any]:
     for each op.
 
     Raises:
-        Refused: it mutates weights or inputs, or an argument cannot be written as JSON.
+        Fallback: it mutates weights or inputs, or an argument cannot be written as JSON.
     """
     from torch.export.graph_signature import InputKind, OutputKind
 
     signature = program.graph_signature
     if any(each.kind is not OutputKind.USER_OUTPUT for each in signature.output_specs):
-        raise Refused("it mutates weights or inputs")
+        raise Fallback("it mutates weights or inputs")
     numbers: dict[Any, int] = {}
     weights: dict[str, str] = {}
     inputs: list[int] = []
@@ -57,13 +57,13 @@ def encode(program: ExportedProgram) -> dict[str, Any]:
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 weights[str(numbers[node])] = str(spec.target)
             else:
-                raise Refused(f"it has an input of kind {spec.kind}")
+                raise Fallback(f"it has an input of kind {spec.kind}")
         elif node.op == "call_function" and _is_op(node.target):
             keywords = {key: torch_fallback.written(v, numbers) for key, v in node.kwargs.items()}
             args = torch_fallback.written(node.args, numbers)
             ops.append([torch_fallback.name_of(node.target, as_it_is=True), args, keywords])
         else:
-            raise Refused(f"it has a node {node.op} {node.target}")
+            raise Fallback(f"it has a node {node.op} {node.target}")
     assert program.call_spec.out_spec is not None
     spec_text = treespec_dumps(program.call_spec.out_spec)
     return {"weights": weights, "inputs": inputs, "ops": ops, "outputs": outputs, "out": spec_text}
@@ -78,15 +78,15 @@ Read = Callable[[list[Any]], Any]
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _BoundCalls:
     """The calls of a program, bound to the weights that it had."""
 
-    made_of: Tables
+    snapshot: DictSnapshot
     lines: list[Read]
     results: Read
 
 
-class FlatProgram(nn.Module):
+class OpList(nn.Module):
     """Runs what `encode` returned, on `weights` by their names, which become its buffers."""
 
     def __init__(self, facts: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -101,14 +101,14 @@ class FlatProgram(nn.Module):
         self._outputs = facts["outputs"]
         self._forget = _last_uses(self._ops, self._outputs, self._given)
         self._unwrap = unwrapping(treespec_loads(facts["out"]))
-        self._bound: _Bound | None = None
+        self._bound: _BoundCalls | None = None
         self._runs: list[list[int]] | None = None
         """While ops are timed: the times of each run."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the program returns. The arguments are those that it was exported for."""
         bound = self._bound
-        if bound is None or not bound.made_of.are_as_before():
+        if bound is None or not bound.snapshot.is_unchanged():
             bound = self._bound = self._bind()
         values: list[Any] = [None] * self._given
         for number, leaf in zip(self._inputs, tree_leaves((args, kwargs)), strict=True):
@@ -119,14 +119,14 @@ class FlatProgram(nn.Module):
                 values[number] = None
         return self._unwrap(bound.results(values))
 
-    def _bind(self) -> _Bound:
-        made_of = Tables([owner._buffers for owner, _ in self._weights.values()])
+    def _bind(self) -> _BoundCalls:
+        snapshot = DictSnapshot([owner._buffers for owner, _ in self._weights.values()])
         weights = {number: owner._buffers[name] for number, (owner, name) in self._weights.items()}
         lines = [_line(name, args, named, weights) for name, args, named in self._ops]
         if self._runs is not None:
             runs = self._runs
             lines = [_timed(line, runs, number == 0) for number, line in enumerate(lines)]
-        return _Bound(made_of, lines, _reader(self._outputs, weights))
+        return _BoundCalls(snapshot, lines, _reader(self._outputs, weights))
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy binds its calls again.

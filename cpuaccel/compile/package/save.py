@@ -15,7 +15,7 @@ from torch.export.pt2_archive import constants as places
 
 from cpuaccel import _log
 from cpuaccel._files import written
-from cpuaccel.compile.bridge.translation import Refused
+from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.frontend.optimized_module import Optimized
 from cpuaccel.compile.package import archive, dynamic_captures, export, op_list
 from cpuaccel.compile.package.load import PROGRAM, Path_
@@ -58,7 +58,7 @@ def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> No
     if captured is None:
         raise ValueError(f"cpuaccel.save: optimized: nothing to save: {why_not}")
     if dynamic_shapes is not None:
-        captured = dynamic_captures.captured(optimized.model, captured.call, dynamic_shapes)
+        captured = dynamic_captures.capture_dynamic(optimized.model, captured.call, dynamic_shapes)
     sizes = captured.sizes
     # A copy, because weights are removed from it. Its tensors are the model's own.
     program = export.exported(_with_same_weights(captured.graph), captured.call, sizes)
@@ -83,7 +83,7 @@ def _flat(program: ExportedProgram, path: Path) -> dict[str, Any]:
     try:
         encoded = op_list.encode(program)
         return {"flat": encoded, "weights": _weights(program, path, encoded["weights"].values())}
-    except Refused as why:
+    except Fallback as why:
         _log.logger.info("save: torch.export will load the file, because %s", why)
         return {"flat": None, "weights": {}}
 
@@ -99,9 +99,9 @@ def _weights(program: ExportedProgram, path: Path, names: Any) -> dict[str, Any]
             listed = json.loads(whole.read(f"{root}/{config.format(_MODEL)}"))["config"]
             for name in listed.keys() & set(names):
                 if listed[name]["use_pickle"]:
-                    raise Refused(f"weight {name} is pickled")
-                held = program.state_dict if name in program.state_dict else program.constants
-                found[name] = [folder + listed[name]["path_name"], *_layout(held[name])]
+                    raise Fallback(f"weight {name} is pickled")
+                tensors = program.state_dict if name in program.state_dict else program.constants
+                found[name] = [folder + listed[name]["path_name"], *_layout(tensors[name])]
     return found
 
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cpuaccel.compile.bridge import MOVES, QUANTIZED, QUANTIZED_LAYERS, WRITES
+from cpuaccel.compile.bridge import MUTATIONS, QUANTIZED, QUANTIZED_LAYERS, VIEW_OPS
 from cpuaccel.compile.partition import cost_table
 
 ELEMENTWISE = "elementwise"
@@ -30,8 +30,8 @@ _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("convolution", frozenset({"Convolution", "ConvTranspose"})),
     ("product", frozenset({"MatMul"})),
     ("pool", frozenset({"MaxPool", "AvgPool"})),
-    ("move", MOVES),
-    ("write", WRITES),
+    ("view", VIEW_OPS),
+    ("mutation", MUTATIONS),
 )
 
 LAYER_FAMILIES = frozenset({"quantized layer", "convolution", "product"})
@@ -79,12 +79,12 @@ _FIXED: dict[tuple[str, str], Choice] = {
     ("quantized", "between"): Choice(True, "between layers: same integers as in eager mode"),
     ("quantized", "beside"): Choice(True, "beside a layer: same integers as in eager mode"),
     ("quantized", "alone"): Choice(False, "alone: Inductor fuses it with the ops around it"),
-    ("write", "between"): Choice(True, "in-place update between layers"),
-    ("write", "beside"): Choice(True, "in-place update beside a layer"),
-    ("write", "alone"): Choice(False, "alone: no other partition is next to it"),
-    ("move", "between"): Choice(True, "view op between layers"),
-    ("move", "beside"): Choice(False, "view op alone: Inductor fuses it with the ops around it"),
-    ("move", "alone"): Choice(False, "view op alone: Inductor fuses it with the ops around it"),
+    ("mutation", "between"): Choice(True, "in-place update between layers"),
+    ("mutation", "beside"): Choice(True, "in-place update beside a layer"),
+    ("mutation", "alone"): Choice(False, "alone: no other partition is next to it"),
+    ("view", "between"): Choice(True, "view op between layers"),
+    ("view", "beside"): Choice(False, "view op alone: Inductor fuses it with the ops around it"),
+    ("view", "alone"): Choice(False, "view op alone: Inductor fuses it with the ops around it"),
 }
 
 _LEAST = {"chain": 0.97, "between": 0.97, "alone": 1.03, "beside": 1.03}

@@ -1,4 +1,4 @@
-"""Puts regions into a graph, and decomposes ops that were kept whole for oneDNN but not taken."""
+"""Puts regions into a graph, and decomposes ops that were preserved for oneDNN but not taken."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def _erase_unread(graph: Graph, once_read: set[Node]) -> None:
             graph.erase_node(node)
 
 
-def take_apart(graph: Graph) -> None:
-    """Decompose ops that were kept whole but not taken, as Inductor would have done."""
+def decompose_preserved(graph: Graph) -> None:
+    """Decompose ops that were preserved but not taken, as Inductor would have done."""
     graph.eliminate_dead_code()  # nodes that were looked through have no readers now
-    whole, table = decompositions.of_kept(), decompositions.everything()
+    preserved, table = decompositions.of_preserved(), decompositions.all_decompositions()
     for node in list(graph.nodes):
-        if node.target in whole and cheap_ops.TO_TORCH not in node.meta:
+        if node.target in preserved and cheap_ops.TO_TORCH not in node.meta:
             _replace(graph, node, table)
     graph.eliminate_dead_code()
 

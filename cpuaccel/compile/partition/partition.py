@@ -9,7 +9,7 @@ from cpuaccel.compile.partition.cost import Choice
 
 
 @dataclass
-class Part:
+class Partition:
     """A partition: ops that run together, and the units that they belong to."""
 
     operations: list[int]

@@ -17,11 +17,11 @@ def outside_sources(
     for node in nodes:
         for source in node.all_input_nodes:
             yield from (
-                each for each in _seen(node, source, taken, translation) if each not in inside
+                each for each in _awaited(node, source, taken, translation) if each not in inside
             )
 
 
-def _seen(
+def _awaited(
     reader: Node, source: Node, taken: Container[Node], translation: Translation
 ) -> Iterable[Node]:
     """Yield the nodes that `reader` waits for when it names `source`."""
@@ -29,17 +29,17 @@ def _seen(
         yield source
         return
     for each in source.all_input_nodes:
-        yield from _seen(reader, each, taken, translation)
+        yield from _awaited(reader, each, taken, translation)
 
 
 def is_read_outside(
     node: Node, inside: set[Node], taken: Container[Node], translation: Translation
 ) -> bool:
     """Say whether a node outside of `inside` reads the result of `node`."""
-    return any(reader not in inside for reader in _who_reads(node, taken, translation))
+    return any(reader not in inside for reader in _readers_of(node, taken, translation))
 
 
-def _who_reads(node: Node, taken: Container[Node], translation: Translation) -> Iterable[Node]:
+def _readers_of(node: Node, taken: Container[Node], translation: Translation) -> Iterable[Node]:
     """Yield the readers of `node` after the nodes in `taken` are replaced.
 
     A node that looks through a user of `node` reads `node`. That user itself reads it only if other
@@ -52,10 +52,10 @@ def _who_reads(node: Node, taken: Container[Node], translation: Translation) -> 
             continue
         through = _looking_through(user, taken, translation)
         yield from (each for each in through if (each, node) not in translation.looked_through)
-        if not through or any(True for _ in _who_reads(user, taken, translation)):
+        if not through or any(True for _ in _readers_of(user, taken, translation)):
             yield user
 
 
 def _looking_through(node: Node, taken: Container[Node], translation: Translation) -> list[Node]:
     """Return the nodes in `taken` that look through `node`."""
-    return [reader for reader in translation.who_looks_through(node) if reader in taken]
+    return [reader for reader in translation.readers_looking_through(node) if reader in taken]

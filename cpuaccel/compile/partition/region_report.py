@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from cpuaccel.compile.common import report
-from cpuaccel.compile.partition.regions import Cut
+from cpuaccel.compile.partition.regions import FoundRegions
 
 
-def report_of(cut: Cut) -> report.Report:
-    """Return the report of a `cut`."""
+def report_of(found: FoundRegions) -> report.Report:
+    """Return the report of a `found`."""
     regions = tuple(
         tuple(
             report.Partition(
                 tuple(op.kind for op in operations),
-                str(region.program.values[operations[-1].outputs[0]].dtype).removeprefix("torch."),
-                part.choice.reason,
+                str(region.plan_text.values[operations[-1].outputs[0]].dtype).removeprefix(
+                    "torch."
+                ),
+                partition.choice.reason,
             )
-            for part, operations in zip(region.parts, region.program.partitions, strict=True)
+            for partition, operations in zip(
+                region.partitions, region.plan_text.partitions, strict=True
+            )
         )
-        for region in cut.regions
+        for region in found.regions
     )
     left = tuple(
-        report.Left(str(node.target).removeprefix("aten."), node.name, reason)
-        for node, reason in cut.left
+        report.NodeFallback(str(node.target).removeprefix("aten."), node.name, reason)
+        for node, reason in found.fallbacks
     )
     return report.Report(report.current_compile_id(), regions, left)

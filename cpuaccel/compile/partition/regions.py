@@ -16,20 +16,20 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from cpuaccel import _native
 from cpuaccel.compile.bridge import (
     CASTS,
-    MOVES,
+    MUTATIONS,
     OWN,
     TRANSLATIONS,
-    WRITES,
-    claim,
-    make_constants,
-    say_parts,
+    VIEW_OPS,
+    dequantize_weights_once,
+    skip_slice_copies,
+    translate_quantized,
 )
 from cpuaccel.compile.bridge.plan_text import Operation, Output, Program
-from cpuaccel.compile.bridge.translation import Refused, Translation, Unit
+from cpuaccel.compile.bridge.translation import Fallback, Translation, Unit
 from cpuaccel.compile.partition import cost
-from cpuaccel.compile.partition.partition import Part
+from cpuaccel.compile.partition.partition import Partition
 from cpuaccel.compile.partition.readers import is_read_outside, outside_sources
-from cpuaccel.compile.partition.selection import choose_parts, leave_torn_units
+from cpuaccel.compile.partition.selection import choose_partitions, drop_incomplete_units
 from cpuaccel.compile.passes import linear_from_bmm, linear_layouts, strided_reads
 
 
@@ -37,8 +37,8 @@ from cpuaccel.compile.passes import linear_from_bmm, linear_layouts, strided_rea
 class Region:
     """Partitions that run in one call."""
 
-    parts: list[Part]
-    program: Program
+    partitions: list[Partition]
+    plan_text: Program
     nodes: list[Node]
     inputs: list[Node]
     constants: list[Node]
@@ -49,46 +49,46 @@ class Region:
 
     @property
     def results(self) -> list[tuple[Node, bool]]:
-        """The results of the program: `outputs`, then `written` in their own layout."""
+        """The results of the region: `outputs`, then `written` in their own layout."""
         return [*self.outputs, *((node, False) for node in self.written)]
 
     def call(self, inputs: list[Any], constants: list[Any], torch_text: str) -> tuple[Any, Any]:
         """Return the op that runs the region on these inputs and constants, and its arguments."""
         count, ops = len(self.written), torch.ops.cpuaccel
-        rest = (constants, self.program.text, torch_text)
+        rest = (constants, self.plan_text.text, torch_text)
         if not count:
             return ops.graph_region.default, (inputs, *rest)
         return ops.graph_region_.default, (inputs[:count], inputs[count:], *rest)
 
 
 @dataclass
-class Cut:
+class FoundRegions:
     """The regions of a graph, and the fallbacks."""
 
     regions: list[Region]
-    left: list[tuple[Node, str]]
+    fallbacks: list[tuple[Node, str]]
     """Nodes that could have been taken, and the reasons why they were not."""
 
 
-Race = Callable[[Region], cost.Choice]
+RegionTimer = Callable[[Region], cost.Choice]
 """Says whether to take a region whose partitions the table takes."""
 
 
-def cut(
-    graph: Graph, constants: set[Node], race: Race | None = None, *, in_place: bool = False
-) -> Cut:
+def find_regions(
+    graph: Graph, constants: set[Node], timer: RegionTimer | None = None, *, in_place: bool = False
+) -> FoundRegions:
     """Find the regions of `graph`, in which `constants` are the weights.
 
     `in_place`: whether regions may mutate what the graph mutates.
     """
-    strided_reads.say_by_sizes(graph)
-    linear_from_bmm.rejoin(graph)
-    linear_layouts.put_in_order(graph)
+    strided_reads.remove_strided_reads(graph)
+    linear_from_bmm.restore_linears(graph)
+    linear_layouts.reorder_rows(graph)
     if in_place:
-        say_parts(graph)
-    by_place = list(strided_reads.read_by_place(graph))
+        skip_slice_copies(graph)
+    by_place = list(strided_reads.strided_reads_of_results(graph))
     if by_place:
-        return Cut(
+        return FoundRegions(
             [],
             [
                 (node, "it reads memory in eager mode's layout, which a region may change")
@@ -96,20 +96,22 @@ def cut(
             ],
         )
     translation = Translation(constants, in_place)
-    left = _translate(graph, translation)
+    fallbacks = _translate(graph, translation)
     if not translation.units:
-        return Cut([], left)
-    parts = _parts(graph, translation)
-    choose_parts(parts, translation)
+        return FoundRegions([], fallbacks)
+    partitions = _find_partitions(graph, translation)
+    choose_partitions(partitions, translation)
     while True:
-        regions = _regions(graph, parts, translation)
-        again = _leave_read_writes(regions, translation) or _try(regions)
-        if not again and (race is None or not _race(regions, race)):
+        regions = _regions(graph, partitions, translation)
+        again = _drop_read_mutations(regions, translation) or _drop_uncompilable(regions)
+        if not again and (timer is None or not _drop_slower(regions, timer)):
             break
-    for part in parts:
-        if not part.choice.taken and any(kind not in MOVES for kind in part.kinds(translation)):
-            left.extend((_op_of(unit), part.choice.reason) for unit in part.units)
-    return Cut(regions, left)
+    for partition in partitions:
+        if not partition.choice.taken and any(
+            kind not in VIEW_OPS for kind in partition.kinds(translation)
+        ):
+            fallbacks.extend((_op_of(unit), partition.choice.reason) for unit in partition.units)
+    return FoundRegions(regions, fallbacks)
 
 
 def _op_of(unit: Unit) -> Node:
@@ -121,8 +123,8 @@ def _op_of(unit: Unit) -> Node:
 
 
 def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
-    left = claim(graph, translation)
-    make_constants(graph, translation)
+    fallbacks = translate_quantized(graph, translation)
+    dequantize_weights_once(graph, translation)
     for node in graph.nodes:
         if node.target in CASTS and translation.is_constant(node.args[0]):
             translation.make_constant(node, "cast")
@@ -133,36 +135,36 @@ def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]
         try:
             translate(translation, node)
             translation.end()
-        except Refused as why:
+        except Fallback as why:
             translation.undo()
             if str(why):
-                left.append((node, str(why)))
-    translation.forget_unread()
-    return left
+                fallbacks.append((node, str(why)))
+    translation.remove_unread_units()
+    return fallbacks
 
 
 # Partitions
 
 
-def _parts(graph: Graph, translation: Translation) -> list[Part]:
+def _find_partitions(graph: Graph, translation: Translation) -> list[Partition]:
     """Get the partitions from oneDNN Graph. Each op of cpuaccel is a partition of its own."""
     unit_of = {number: unit for unit in translation.units for number in unit.operations}
-    own: list[int] = []
-    asked: list[int] = []
+    cpuaccel_ops: list[int] = []
+    onednn_ops: list[int] = []
     for number in sorted(unit_of):
-        (own if translation.operations[number].kind in OWN else asked).append(number)
-    parts = [Part([number], [unit_of[number]], supported=True) for number in own]
-    operations = [translation.operations[number] for number in asked]
+        (cpuaccel_ops if translation.operations[number].kind in OWN else onednn_ops).append(number)
+    partitions = [Partition([number], [unit_of[number]], supported=True) for number in cpuaccel_ops]
+    operations = [translation.operations[number] for number in onednn_ops]
     operations += _readers(translation)
-    program = _program([operations], [], translation)
-    for supported, numbers in _native.load().find_partitions(program.text) if asked else []:
-        known = [asked[number] for number in numbers if number < len(asked)]
+    text = _plan_text([operations], [], translation).text
+    for supported, numbers in _native.load().find_partitions(text) if onednn_ops else []:
+        known = [onednn_ops[number] for number in numbers if number < len(onednn_ops)]
         if not known:
             continue
         for run in _runs(known, translation):
             units = list({id(unit_of[number]): unit_of[number] for number in run}.values())
-            parts.append(Part(run, units, supported))
-    return _joined(parts)
+            partitions.append(Partition(run, units, supported))
+    return _mark_unsupported(partitions)
 
 
 def _runs(numbers: list[int], translation: Translation) -> Iterable[list[int]]:
@@ -179,17 +181,17 @@ def _runs(numbers: list[int], translation: Translation) -> Iterable[list[int]]:
         yield from ([number] for number in numbers)
 
 
-def _joined(parts: list[Part]) -> list[Part]:
+def _mark_unsupported(partitions: list[Partition]) -> list[Partition]:
     """Mark partitions that share a unit with an unsupported one as unsupported: units run whole."""
-    seen: dict[int, list[Part]] = defaultdict(list)
-    for part in parts:
-        for unit in part.units:
-            seen[id(unit)].append(part)
+    seen: dict[int, list[Partition]] = defaultdict(list)
+    for partition in partitions:
+        for unit in partition.units:
+            seen[id(unit)].append(partition)
     for sharing in seen.values():
-        if len(sharing) > 1 and not all(part.supported for part in sharing):
-            for part in sharing:
-                part.supported = False
-    return parts
+        if len(sharing) > 1 and not all(partition.supported for partition in sharing):
+            for partition in sharing:
+                partition.supported = False
+    return partitions
 
 
 def _readers(translation: Translation) -> Iterable[Operation]:
@@ -213,14 +215,14 @@ def _readers(translation: Translation) -> Iterable[Operation]:
             yield Operation("Wildcard", (number,), (end,))
 
 
-def _program(
-    partitions: list[list[Operation]], outputs: list[Output], translation: Translation
+def _plan_text(
+    op_lists: list[list[Operation]], outputs: list[Output], translation: Translation
 ) -> Program:
-    """Return the program that runs `partitions`, with the values that it reads from outside."""
-    operations = [op for partition in partitions for op in partition]
+    """Return the text that runs these partitions, with the values that it reads from outside."""
+    operations = [op for ops in op_lists for op in ops]
     preparations = list(_preparations(operations, translation))
     made = {number for op in (*operations, *preparations) for number in op.outputs}
-    written = (op.inputs[0] for op in _writes(operations))
+    written = (op.inputs[0] for op in _mutations(operations))
     others = (number for op in (*operations, *preparations) for number in op.inputs)
     read = dict.fromkeys((*written, *others))
     inputs: list[int] = []
@@ -229,11 +231,11 @@ def _program(
         if number not in made:
             known = translation.is_constant(translation.node_of[number])
             (constants if known else inputs).append(number)
-    return Program(translation.values, inputs, constants, outputs, preparations, partitions)
+    return Program(translation.values, inputs, constants, outputs, preparations, op_lists)
 
 
-def _writes(operations: Iterable[Operation]) -> list[Operation]:
-    return [op for op in operations if op.kind in WRITES]
+def _mutations(operations: Iterable[Operation]) -> list[Operation]:
+    return [op for op in operations if op.kind in MUTATIONS]
 
 
 def _preparations(operations: Iterable[Operation], translation: Translation) -> Iterable[Operation]:
@@ -256,13 +258,13 @@ def _preparations(operations: Iterable[Operation], translation: Translation) -> 
 # Regions
 
 
-def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[Region]:
+def _regions(graph: Graph, partitions: list[Partition], translation: Translation) -> list[Region]:
     """Group partitions that are not connected by a path through any other node.
 
     The level of a partition is the maximum number of times that a path to it leaves the partitions
     that are taken. Partitions of one level are one region.
     """
-    taken = [part for part in parts if part.choice.taken]
+    taken = [partition for partition in partitions if partition.choice.taken]
     groups = _groups(taken)
     group_of = {node: number for number, nodes in enumerate(groups) for node in nodes}
     order = _order(graph, groups, group_of, translation)
@@ -277,7 +279,7 @@ def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[
         level[item] = max(levels)
         if is_group:
             by_level[level[item]].append(item)
-    part_of = {number: part for part in taken for number in part.operations}
+    part_of = {number: partition for partition in taken for number in partition.operations}
     regions = []
     for items in by_level.values():
         nodes = [node for item in items for node in groups[item]]
@@ -290,15 +292,15 @@ def _regions(graph: Graph, parts: list[Part], translation: Translation) -> list[
     return regions
 
 
-def _groups(parts: list[Part]) -> list[list[Node]]:
+def _groups(partitions: list[Partition]) -> list[list[Node]]:
     """Return the nodes of each partition; partitions that share a unit form one group."""
     group: dict[int, list[Node]] = {}
-    for part in parts:
+    for partition in partitions:
         merged: dict[Node, None] = {}
-        for unit in part.units:
+        for unit in partition.units:
             merged.update(dict.fromkeys(group.get(id(unit), unit.nodes)))
         nodes = list(merged)
-        for unit in part.units:
+        for unit in partition.units:
             group[id(unit)] = nodes
         for other, held in group.items():
             if any(node in merged for node in held):
@@ -338,11 +340,11 @@ def _order(
 
 
 def _region(
-    graph: Graph, parts: list[Part], taken: Container[Node], translation: Translation
+    graph: Graph, partitions: list[Partition], taken: Container[Node], translation: Translation
 ) -> Region:
     position = {node: number for number, node in enumerate(graph.nodes)}
-    parts = _runnable(parts, translation)
-    units = list({id(unit): unit for part in parts for unit in part.units}.values())
+    partitions = _runnable(partitions, translation)
+    units = list({id(unit): unit for partition in partitions for unit in partition.units}.values())
     nodes = sorted({node for unit in units for node in unit.nodes}, key=position.__getitem__)
     inside = set(nodes)
     results = [unit.result for unit in units]
@@ -351,37 +353,40 @@ def _region(
         for node in sorted(results, key=position.__getitem__)
         if is_read_outside(node, inside, taken, translation)
     ]
-    partitions = [[translation.operations[number] for number in part.operations] for part in parts]
-    written = _writes(op for partition in partitions for op in partition)
-    program = _program(
-        partitions,
+    op_lists = [
+        [translation.operations[number] for number in partition.operations]
+        for partition in partitions
+    ]
+    written = _mutations(op for ops in op_lists for op in ops)
+    text = _plan_text(
+        op_lists,
         [Output(translation.numbers[node], last) for node, last in returned]
         + [Output(op.outputs[0], channels_last=False) for op in written],
         translation,
     )
     return Region(
-        parts,
-        program,
+        partitions,
+        text,
         nodes,
-        [translation.node_of[number] for number in program.inputs],
-        [translation.node_of[number] for number in program.constants],
+        [translation.node_of[number] for number in text.inputs],
+        [translation.node_of[number] for number in text.constants],
         returned,
         [translation.node_of[op.outputs[0]] for op in written],
     )
 
 
-def _runnable(parts: list[Part], translation: Translation) -> list[Part]:
-    """Return `parts` in topological order."""
+def _runnable(partitions: list[Partition], translation: Translation) -> list[Partition]:
+    """Return `partitions` in topological order."""
     maker = {
-        value: part
-        for part in parts
-        for number in part.operations
+        value: partition
+        for partition in partitions
+        for number in partition.operations
         for value in translation.operations[number].outputs
     }
-    done: dict[int, Part] = {}
+    done: dict[int, Partition] = {}
 
-    def visit(part: Part) -> None:
-        stack = [(part, False)]
+    def visit(partition: Partition) -> None:
+        stack = [(partition, False)]
         while stack:
             current, ready = stack.pop()
             if id(current) in done:
@@ -396,8 +401,8 @@ def _runnable(parts: list[Part], translation: Translation) -> list[Part]:
                     if source is not None and source is not current and id(source) not in done:
                         stack.append((source, False))
 
-    for part in sorted(parts, key=lambda each: min(each.operations)):
-        visit(part)
+    for partition in sorted(partitions, key=lambda each: min(each.operations)):
+        visit(partition)
     return list(done.values())
 
 
@@ -423,44 +428,44 @@ def _channels_last(node: Node) -> bool:
 # Trying, and timing
 
 
-def _leave_read_writes(regions: list[Region], translation: Translation) -> bool:
+def _drop_read_mutations(regions: list[Region], translation: Translation) -> bool:
     """Leave mutations whose tensor is read after its region; say whether there were any."""
     found = False
     for region in regions:
         read = {node for node, _ in region.outputs}
-        for part in region.parts:
-            written = _writes(translation.operations[number] for number in part.operations)
+        for partition in region.partitions:
+            written = _mutations(translation.operations[number] for number in partition.operations)
             if any(translation.node_of[op.outputs[0]] in read for op in written):
-                part.choice = cost.Choice(False, "a fallback reads the tensor that it mutates")
+                partition.choice = cost.Choice(False, "a fallback reads the tensor that it mutates")
                 found = True
     if found:
-        leave_torn_units([part for region in regions for part in region.parts])
+        drop_incomplete_units([partition for region in regions for partition in region.partitions])
     return found
 
 
-def _try(regions: list[Region]) -> bool:
+def _drop_uncompilable(regions: list[Region]) -> bool:
     """Leave partitions that do not compile; say whether there were any."""
     failed = False
     for region in regions:
-        reasons = _native.load().why_not_compiled(region.program.text)
-        for part, reason in zip(region.parts, reasons, strict=True):
+        reasons = _native.load().why_not_compiled(region.plan_text.text)
+        for partition, reason in zip(region.partitions, reasons, strict=True):
             if reason:
-                part.choice = cost.Choice(False, f"oneDNN: {reason}")
+                partition.choice = cost.Choice(False, f"oneDNN: {reason}")
                 failed = True
     if failed:
-        leave_torn_units([part for region in regions for part in region.parts])
+        drop_incomplete_units([partition for region in regions for partition in region.partitions])
     return failed
 
 
-def _race(regions: list[Region], race: Race) -> bool:
+def _drop_slower(regions: list[Region], timer: RegionTimer) -> bool:
     """Leave regions that are slower; say whether there were any."""
     lost = False
     for region in regions:
-        decided = race(region)
+        decided = timer(region)
         lost = lost or not decided.taken
-        for part in region.parts:
+        for partition in region.partitions:
             reason = decided.reason
             if decided.taken:
-                reason = f"{part.choice.reason.partition('; ')[0]}; {reason}"
-            part.choice = cost.Choice(decided.taken, reason)
+                reason = f"{partition.choice.reason.partition('; ')[0]}; {reason}"
+            partition.choice = cost.Choice(decided.taken, reason)
     return lost

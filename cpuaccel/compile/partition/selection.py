@@ -6,49 +6,53 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
 from itertools import chain
 
-from cpuaccel.compile.bridge import MOVES
+from cpuaccel.compile.bridge import VIEW_OPS
 from cpuaccel.compile.bridge.plan_text import TYPES
 from cpuaccel.compile.bridge.translation import Translation
 from cpuaccel.compile.partition import cost
-from cpuaccel.compile.partition.partition import Part
+from cpuaccel.compile.partition.partition import Partition
 from cpuaccel.compile.partition.work import rows_of, work_of
 
-Sides = tuple[list[Part], list[Part]]
+Sides = tuple[list[Partition], list[Partition]]
 """The partitions that make what a partition reads, and those that read what it makes."""
 
 
-def choose_parts(parts: list[Part], translation: Translation) -> None:
+def choose_partitions(partitions: list[Partition], translation: Translation) -> None:
     """Choose by the table: layers first, then the partitions between them and beside them."""
-    neighbors = _neighbors(parts, translation)
-    layers: list[Part] = []
-    others: list[Part] = []
-    for part in parts:
-        part.choice = cost.Choice(False, "oneDNN Graph does not support it")
-        if part.supported:
-            (layers if _is_layer(part, translation) else others).append(part)
-    ids = {id(part) for part in layers}
-    for part in layers:
-        place = "chain" if _meets_another(part, neighbors, ids) else "alone"
-        part.choice = cost.choose(_facts(part, place, translation))
+    neighbors = _neighbors(partitions, translation)
+    layers: list[Partition] = []
+    others: list[Partition] = []
+    for partition in partitions:
+        partition.choice = cost.Choice(False, "oneDNN Graph does not support it")
+        if partition.supported:
+            (layers if _is_layer(partition, translation) else others).append(partition)
+    ids = {id(partition) for partition in layers}
+    for partition in layers:
+        place = "chain" if _reaches_another_layer(partition, neighbors, ids) else "alone"
+        partition.choice = cost.choose(_facts(partition, place, translation))
     changed = True
     while changed:
         changed = False
-        for part in others:
-            if part.choice.taken:
+        for partition in others:
+            if partition.choice.taken:
                 continue
-            sides = sum(any(other.choice.taken for other in side) for side in neighbors[id(part)])
-            part.choice = cost.choose(_facts(part, cost.PLACES[sides], translation))
-            changed = changed or part.choice.taken
-    leave_torn_units(parts)
+            sides = sum(
+                any(other.choice.taken for other in side) for side in neighbors[id(partition)]
+            )
+            partition.choice = cost.choose(_facts(partition, cost.PLACES[sides], translation))
+            changed = changed or partition.choice.taken
+    drop_incomplete_units(partitions)
 
 
-def _is_layer(part: Part, translation: Translation) -> bool:
-    return cost.family_of(part.kinds(translation)) in cost.LAYER_FAMILIES
+def _is_layer(partition: Partition, translation: Translation) -> bool:
+    return cost.family_of(partition.kinds(translation)) in cost.LAYER_FAMILIES
 
 
-def _meets_another(part: Part, neighbors: dict[int, Sides], layers: Container[int]) -> bool:
+def _reaches_another_layer(
+    partition: Partition, neighbors: dict[int, Sides], layers: Container[int]
+) -> bool:
     """Say whether a path through supported parts leads from a layer to another one."""
-    seen, stack = {id(part)}, [part]
+    seen, stack = {id(partition)}, [partition]
     while stack:
         for other in chain(*neighbors[id(stack.pop())]):
             if id(other) in seen or not other.supported:
@@ -60,8 +64,8 @@ def _meets_another(part: Part, neighbors: dict[int, Sides], layers: Container[in
     return False
 
 
-def _facts(part: Part, place: str, translation: Translation) -> cost.Facts:
-    operations = [translation.operations[number] for number in part.operations]
+def _facts(partition: Partition, place: str, translation: Translation) -> cost.Facts:
+    operations = [translation.operations[number] for number in partition.operations]
     result = translation.values[operations[-1].outputs[0]]
     return cost.Facts(
         [op.kind for op in operations],
@@ -72,50 +76,60 @@ def _facts(part: Part, place: str, translation: Translation) -> cost.Facts:
     )
 
 
-def leave_torn_units(parts: list[Part]) -> None:
+def drop_incomplete_units(partitions: list[Partition]) -> None:
     """Leave every partition that shares a unit with a partition that is left."""
     changed = True
     while changed:
-        left = {id(unit) for part in parts if not part.choice.taken for unit in part.units}
+        left = {
+            id(unit)
+            for partition in partitions
+            if not partition.choice.taken
+            for unit in partition.units
+        }
         changed = False
-        for part in parts:
-            if part.choice.taken and any(id(unit) in left for unit in part.units):
-                part.choice = cost.Choice(False, "part of an op that is a fallback")
+        for partition in partitions:
+            if partition.choice.taken and any(id(unit) in left for unit in partition.units):
+                partition.choice = cost.Choice(False, "part of an op that is a fallback")
                 changed = True
 
 
-def _neighbors(parts: list[Part], translation: Translation) -> dict[int, Sides]:
+def _neighbors(partitions: list[Partition], translation: Translation) -> dict[int, Sides]:
     """Return the sides of each part by its id.
 
     Moves are looked through: the neighbors of a move count too.
     """
-    maker: dict[int, Part] = {}
-    readers: dict[int, list[Part]] = defaultdict(list)
-    for part in parts:
-        for number in part.operations:
+    maker: dict[int, Partition] = {}
+    readers: dict[int, list[Partition]] = defaultdict(list)
+    for partition in partitions:
+        for number in partition.operations:
             op = translation.operations[number]
-            maker.update((value, part) for value in op.outputs)
+            maker.update((value, partition) for value in op.outputs)
             for value in op.inputs:
-                readers[value].append(part)
+                readers[value].append(partition)
 
-    def before(part: Part) -> Iterable[Part]:
-        operations = (translation.operations[number] for number in part.operations)
+    def before(partition: Partition) -> Iterable[Partition]:
+        operations = (translation.operations[number] for number in partition.operations)
         return (maker[value] for op in operations for value in op.inputs if value in maker)
 
-    def behind(part: Part) -> Iterable[Part]:
-        operations = (translation.operations[number] for number in part.operations)
+    def behind(partition: Partition) -> Iterable[Partition]:
+        operations = (translation.operations[number] for number in partition.operations)
         return (other for op in operations for value in op.outputs for other in readers[value])
 
-    def reached(part: Part, step: Callable[[Part], Iterable[Part]]) -> list[Part]:
-        found: dict[int, Part] = {}
-        stack = [part]
+    def reached(
+        partition: Partition, step: Callable[[Partition], Iterable[Partition]]
+    ) -> list[Partition]:
+        found: dict[int, Partition] = {}
+        stack = [partition]
         while stack:
             for other in step(stack.pop()):
-                if other is part or id(other) in found:
+                if other is partition or id(other) in found:
                     continue
                 found[id(other)] = other
-                if all(kind in MOVES for kind in other.kinds(translation)):
+                if all(kind in VIEW_OPS for kind in other.kinds(translation)):
                     stack.append(other)
         return list(found.values())
 
-    return {id(part): (reached(part, before), reached(part, behind)) for part in parts}
+    return {
+        id(partition): (reached(partition, before), reached(partition, behind))
+        for partition in partitions
+    }

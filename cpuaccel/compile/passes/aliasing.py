@@ -1,4 +1,4 @@
-"""Finds the tensors that a captured graph holds, and those that its ops write to or alias."""
+"""Finds the tensors that a captured graph holds, and those that its ops mutate or alias."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def attribute_of(captured: GraphModule, node: Node) -> Any:
     return getattr(captured.get_submodule(owner), name)
 
 
-def written_by(graph: Graph) -> set[Node]:
+def mutated_by(graph: Graph) -> set[Node]:
     """Return the nodes that ops of a graph mutate."""
     ops = (node for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload))
     return {each for node in ops for each in aliased_by(node, written=True)}

@@ -17,7 +17,7 @@ MOST_BYTES = 1 << 20
 
 _aten: Any = torch.ops.aten
 
-_FROM_NUMBERS = (
+_CREATION_OPS = (
     _aten.arange.default,
     _aten.arange.start,
     _aten.arange.start_step,
@@ -40,10 +40,10 @@ def fold(captured: GraphModule) -> None:
     mutate them.
     """
     graph = captured.graph
-    given_away = _given_away(graph.output_node())
+    given_away = _returned_or_aliased(graph.output_node())
     values: dict[Node, Tensor] = {}
     for node in graph.nodes:
-        if node not in given_away and _is_of_numbers(node, values):
+        if node not in given_away and _is_constant(node, values):
             value = _computed(node, values)
             if value is not None:
                 values[node] = value
@@ -59,7 +59,7 @@ def fold(captured: GraphModule) -> None:
     graph.eliminate_dead_code()
 
 
-def _given_away(output: Node) -> set[Node]:
+def _returned_or_aliased(output: Node) -> set[Node]:
     """Return the nodes that the graph returns, and those that a result may be a view of."""
     found: set[Node] = set()
     left = list(output.all_input_nodes)
@@ -75,14 +75,14 @@ def _given_away(output: Node) -> set[Node]:
     return found
 
 
-def _is_of_numbers(node: Node, values: dict[Node, Tensor]) -> bool:
+def _is_constant(node: Node, values: dict[Node, Tensor]) -> bool:
     op = node.target
     if node.op != "call_function" or not isinstance(op, torch._ops.OpOverload):
         return False
     if any(isinstance(each, torch.SymInt) for each in tree_leaves((node.args, node.kwargs))):
         return False
     if not node.all_input_nodes:
-        return op in _FROM_NUMBERS
+        return op in _CREATION_OPS
     return (
         op.namespace == "aten"
         and not op._schema.is_mutable

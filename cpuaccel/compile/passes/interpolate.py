@@ -1,4 +1,4 @@
-"""Keeps F.interpolate whole: replaces it by cpuaccel::resize in Dynamo's graph.
+"""Preserves F.interpolate: replaces it by cpuaccel::resize in Dynamo's graph.
 
 torch decomposes it while a graph is traced. This decomposition is part of the op, not of a table,
 and cannot be turned off. Therefore the op is replaced before.
@@ -17,46 +17,46 @@ from torch.fx import GraphModule, Node
 
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import resize
-from cpuaccel.compile.bridge.translation import Refused
+from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.common import report
 
 _signature = inspect.signature(F.interpolate)
 
 
-def keep(gm: GraphModule) -> None:
+def replace_calls(gm: GraphModule) -> None:
     """Replace F.interpolate by cpuaccel::resize wherever `gm` calls it in a supported mode."""
     for node in gm.graph.find_nodes(op="call_function", target=F.interpolate):
         try:
             arguments = _arguments(node)
-        except Refused as why:
-            report.say_left("interpolate", str(why), node.name)
+        except Fallback as why:
+            report.count_fallback("interpolate", str(why), node.name)
         else:
             _replace(gm, node, arguments)
     gm.recompile()
 
 
 def _arguments(node: Node) -> tuple[Any, ...]:
-    """Return the arguments of cpuaccel::resize. Raises Refused for unsupported ones."""
+    """Return the arguments of cpuaccel::resize. Raises Fallback for unsupported ones."""
     try:
-        bound = _signature.bind(*node.args, **node.kwargs)
+        arguments_of = _signature.bind(*node.args, **node.kwargs)
     except TypeError as error:
-        raise Refused(str(error)) from None
-    bound.apply_defaults()
-    given = bound.arguments
+        raise Fallback(str(error)) from None
+    arguments_of.apply_defaults()
+    given = arguments_of.arguments
     images, mode, align_corners = given["input"], given["mode"], given["align_corners"]
     value = images.meta.get("example_value") if isinstance(images, Node) else None
     if not isinstance(value, FakeTensor) or is_functorch_wrapped_tensor(value):
-        raise Refused("a transform, or a tensor subclass")
+        raise Fallback("a transform, or a tensor subclass")
     if value.dim() != 4:
-        raise Refused("not a batch of 2-D images")
+        raise Fallback("not a batch of 2-D images")
     if mode not in resize.MODES or given["antialias"]:
-        raise Refused("a mode that oneDNN lacks")
+        raise Fallback("a mode that oneDNN lacks")
     if given["recompute_scale_factor"]:
-        raise Refused("recompute_scale_factor")
+        raise Fallback("recompute_scale_factor")
     if mode == "nearest" and align_corners is not None:
-        raise Refused("align_corners in nearest mode")  # torch raises an error
+        raise Fallback("align_corners in nearest mode")  # torch raises an error
     if (given["size"] is None) == (given["scale_factor"] is None):
-        raise Refused("both or neither of size and scale_factor")  # torch raises an error
+        raise Fallback("both or neither of size and scale_factor")  # torch raises an error
     size, scales = given["size"], given["scale_factor"]
     size = None if size is None else _two(size, int)
     scales = None if scales is None else [float(each) for each in _two(scales, (int, float))]
@@ -67,7 +67,7 @@ def _two(value: Any, kind: Any) -> list[Any]:
     """Return a list of two numbers, one for each dimension."""
     values = list(value) if isinstance(value, (list, tuple)) else [value, value]
     if len(values) != 2 or not all(isinstance(each, kind) for each in values):
-        raise Refused("a dynamic size or scale")
+        raise Fallback("a dynamic size or scale")
     return values
 
 

@@ -17,7 +17,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel._inductor.nodes import call, keep_origin
-from cpuaccel.compile.bridge._arguments import bound, only_user, same_sizes
+from cpuaccel.compile.bridge._arguments import arguments_of, only_user, same_sizes
 from cpuaccel.compile.bridge.matmul import untransposed
 from cpuaccel.compile.bridge.shapes import VIEWS
 
@@ -50,7 +50,7 @@ class Linear:
         return linear
 
 
-def rejoin(graph: Graph) -> None:
+def restore_linears(graph: Graph) -> None:
     """Put aten.linear where `graph` multiplies a batch of matrices by one expanded matrix."""
     for product in graph.find_nodes(op="call_function", target=_aten.bmm.default):
         layer = _layer_of(product)
@@ -60,10 +60,10 @@ def rejoin(graph: Graph) -> None:
 
 def _layer_of(product: Node) -> Linear | None:
     operands: Any = product.args
-    matrix = _repeated(operands[1])
+    matrix = _expanded_matrix(operands[1])
     if matrix is None:
         return None
-    src, result = _unflattened(_before_same(operands[0]), product)
+    src, result = _unflattened(_before_same_sizes(operands[0]), product)
     follows = only_user(result)
     bias = None if follows is None else _bias_of(follows, result, matrix)
     if follows is not None and bias is not None:
@@ -71,7 +71,7 @@ def _layer_of(product: Node) -> Linear | None:
     return Linear(result, src, *untransposed(matrix), bias)
 
 
-def _repeated(weights: Node) -> Node | None:
+def _expanded_matrix(weights: Node) -> Node | None:
     """Return the matrix that `weights` expands to a batch, if it does."""
     node: Any = weights
     sizes = node.meta["val"].shape[-2:]
@@ -89,7 +89,7 @@ def _unflattened(flat: Node, product: Node) -> tuple[Node, Node]:
     if _has_rows_of(flat, result):
         return flat, result
     if flat.target in VIEWS:
-        src = _before_same(flat.args[0])
+        src = _before_same_sizes(flat.args[0])
         width = src.meta["val"].shape[-1:]
         if same_sizes(width, flat.meta["val"].shape[-1:]) and _has_rows_of(src, result):
             return src, result
@@ -102,7 +102,7 @@ def _has_rows_of(a: Node, b: Node) -> bool:
 
 def _bias_of(add: Node, result: Node, matrix: Node) -> Node | None:
     """Return the bias that `add` adds to each row of `result`, if it does."""
-    if add.target is not _aten.add.Tensor or bound(add)["alpha"] != 1:
+    if add.target is not _aten.add.Tensor or arguments_of(add)["alpha"] != 1:
         return None
     product, other = add.args
     value = other.meta["val"] if isinstance(other, Node) else None
@@ -114,7 +114,7 @@ def _bias_of(add: Node, result: Node, matrix: Node) -> Node | None:
     return other if isinstance(other, Node) else None
 
 
-def _before_same(node: Any) -> Node:
+def _before_same_sizes(node: Any) -> Node:
     """Return the node before the views and expands that keep the sizes of `node`."""
     sizes = node.meta["val"].shape
     while node.target in _MAY_BE_SAME and same_sizes(node.args[0].meta["val"].shape, sizes):
@@ -138,5 +138,5 @@ def _erase(graph: Graph, node: Node) -> None:
             _erase(graph, each)
 
 
-TAKEN_APART = {_aten.linear.default: _aten.linear.default.decompose}
+DECOMPOSITIONS = {_aten.linear.default: _aten.linear.default.decompose}
 """The decomposition of linear layers that stay, the same as at::linear's."""

@@ -14,7 +14,7 @@ import torch
 from torch.fx import Graph, Node
 
 from cpuaccel._inductor.nodes import call, keep_origin
-from cpuaccel.compile.bridge._arguments import bound, only_user
+from cpuaccel.compile.bridge._arguments import arguments_of, only_user
 from cpuaccel.compile.bridge.matmul import untransposed
 from cpuaccel.compile.bridge.quantized.tensors import (
     CHOOSE,
@@ -25,65 +25,65 @@ from cpuaccel.compile.bridge.quantized.tensors import (
 )
 from cpuaccel.compile.passes.linear_from_bmm import Linear
 from cpuaccel.compile.passes.view_offsets import (
-    MOVE_OPS,
+    VIEW_OPS,
     Factor,
-    Moved,
-    joined,
-    moved,
+    ViewChain,
+    flattened,
+    identity_dims,
     sizes_of,
-    whole,
+    view_chain_of,
 )
 
 _aten: Any = torch.ops.aten
 
-_ROUNDS = frozenset({QUANTIZE, DEQUANTIZE, QUANTIZE_BY_TENSORS, DEQUANTIZE_BY_TENSORS})
+_QUANTIZERS = frozenset({QUANTIZE, DEQUANTIZE, QUANTIZE_BY_TENSORS, DEQUANTIZE_BY_TENSORS})
 """Ops between a source and its layer that change each element alone."""
 
 _ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
-def put_in_order(graph: Graph) -> None:
+def reorder_rows(graph: Graph) -> None:
     """Let linear layers of `graph` read rows in memory order, if the readers of the result gain."""
     for node in list(graph.nodes):
         layer = _layer_of(node)
         if layer is not None:
-            _try_in_order(graph, layer)
+            _try_reordered(graph, layer)
     for attention in graph.find_nodes(op="call_function", target=_ATTENTION):
         for operand in attention.args[:3]:
-            how = moved(operand)
+            how = view_chain_of(operand)
             if how is not None and len(_steps(how)) < how.count and _no_copy(how):
-                _replace_for_readers(operand, _said_again(graph, operand, how))
+                _replace_for_readers(operand, _rebuilt(graph, operand, how))
     _erase_unread(graph)
 
 
 def _layer_of(node: Node) -> Linear | None:
     if node.target is _aten.linear.default:
-        given = bound(node)
+        given = arguments_of(node)
         return Linear(node, given["input"], given["weight"], True, given["bias"])
     if node.target is _aten.mm.default:
-        given = bound(node)
+        given = arguments_of(node)
         return Linear(node, given["self"], *untransposed(given["mat2"]), None)
     if node.target is _aten.addmm.default:
-        given = bound(node)
+        given = arguments_of(node)
         bias = given["self"]
         if given["beta"] == 1 and given["alpha"] == 1 and bias.meta["val"].dim() == 1:
             return Linear(node, given["mat1"], *untransposed(given["mat2"]), bias)
     return None
 
 
-def _try_in_order(graph: Graph, layer: Linear) -> None:
+def _try_reordered(graph: Graph, layer: Linear) -> None:
     """Replace `layer` by a layer of ordered rows, unless a reader of its result loses by it.
 
     This includes layers with only a view before the rounding of their source: the layer that makes
     the source may then round it.
     """
-    rounds = _rounds_before(layer.src)
+    rounds = _quantizers_before(layer.src)
     source: Any = rounds[-1].args[0] if rounds else layer.src
-    how = moved(layer.src, rounds)
-    if how is None or how.places:
+    how = view_chain_of(layer.src, rounds)
+    if how is None or how.selected:
         return
-    rows = joined(how.dims[:-1])
-    of_root = whole(how.root.meta["val"].shape)
+    rows = flattened(how.dims[:-1])
+    of_root = identity_dims(how.root.meta["val"].shape)
     if how.dims[-1] == of_root[-1]:  # the root itself has ordered rows
         if rows == sorted(rows) and not (rounds and how.count):
             return
@@ -94,37 +94,37 @@ def _try_in_order(graph: Graph, layer: Linear) -> None:
         dims = [[Factor(places[row], -1, row.size) for row in dim] for dim in how.dims[:-1]]
     else:
         return
-    src = _said_again(graph, source, Moved(how.root, ordered, (), 0))
-    result = layer.call(graph, _rounded(graph, rounds, src))
-    dims = [*dims, whole(result.meta["val"].shape)[-1]]
-    back = _said_again(graph, layer.result, Moved(result, dims, (), 0))
+    src = _rebuilt(graph, source, ViewChain(how.root, ordered, (), 0))
+    result = layer.call(graph, _quantized(graph, rounds, src))
+    dims = [*dims, identity_dims(result.meta["val"].shape)[-1]]
+    back = _rebuilt(graph, layer.result, ViewChain(result, dims, (), 0))
     layer.result.replace_all_uses_with(back)
     readers = _readers(back)
-    if all(_gains(node) for node in readers):
+    if all(_gains_from_order(node) for node in readers):
         for user in list(source.users):
             if user.target is CHOOSE:  # the range does not depend on the order
                 user.replace_input_with(source, src)
         for node in readers:
-            how_read = moved(node)
+            how_read = view_chain_of(node)
             if how_read is not None:
-                _replace_for_readers(node, _said_again(graph, node, how_read))
+                _replace_for_readers(node, _rebuilt(graph, node, how_read))
     else:
         back.replace_all_uses_with(layer.result)
     _erase_unread(graph)
 
 
-def _rounds_before(src: Node) -> list[Node]:
-    """Return the rounding nodes before a layer that only it reads, among moves, last node first."""
+def _quantizers_before(src: Node) -> list[Node]:
+    """Return the quantizers before a layer that only it reads, among view ops, last node first."""
     found: list[Node] = []
     node: Any = src
-    while node.target in (*_ROUNDS, *MOVE_OPS) and only_user(node) is not None:
-        if node.target in _ROUNDS:
+    while node.target in (*_QUANTIZERS, *VIEW_OPS) and only_user(node) is not None:
+        if node.target in _QUANTIZERS:
             found.append(node)
         node = node.args[0]
     return found
 
 
-def _rounded(graph: Graph, rounds: list[Node], src: Node) -> Node:
+def _quantized(graph: Graph, rounds: list[Node], src: Node) -> Node:
     for each in reversed(rounds):
         with graph.inserting_before(each):
             rounded = call(graph, each.target, src, *each.args[1:], **each.kwargs)
@@ -134,44 +134,44 @@ def _rounded(graph: Graph, rounds: list[Node], src: Node) -> Node:
 
 
 def _readers(node: Node) -> list[Node]:
-    """Return `node` and the moved forms of it that are read by ops other than moves."""
+    """Return `node` and the views of it that are read by ops other than view ops."""
     found: list[Node] = []
     left = [node]
     while left:
         each = left.pop()
-        moves = [user for user in each.users if _moves(user, each)]
+        moves = [user for user in each.users if _is_view_of(user, each)]
         left += moves
         if len(moves) < len(each.users):
             found.append(each)
     return found
 
 
-def _gains(node: Node) -> bool:
+def _gains_from_order(node: Node) -> bool:
     """Say whether `node` is read in memory order, or read by attention without a copy."""
-    how = moved(node)
+    how = view_chain_of(node)
     if how is None:
         return False
-    readers = [user for user in node.users if not _moves(user, node)]
+    readers = [user for user in node.users if not _is_view_of(user, node)]
     if all(user.target is _ATTENTION and node in user.args[:3] for user in readers):
         return _no_copy(how)
     return how.in_order() and all(user.op != "output" for user in readers)
 
 
-def _moves(user: Node, node: Node) -> bool:
-    return user.target in MOVE_OPS and user.args[0] is node
+def _is_view_of(user: Node, node: Node) -> bool:
+    return user.target in VIEW_OPS and user.args[0] is node
 
 
-# Rebuilding moves
+# Rebuilding view chains
 
 
 _Step = tuple[Any, Any]
 """An op, and its arguments after the first one."""
 
 
-def _steps(how: Moved) -> list[_Step]:
-    """Return the moves from the root: split it to factors, select, permute, and merge."""
+def _steps(how: ViewChain) -> list[_Step]:
+    """Return the view ops from the root: split it to factors, select, permute, and merge."""
     steps: list[_Step] = []
-    taken = dict(how.places)
+    taken = dict(how.selected)
     factors = how.root_factors()
     sizes = [factor.size for factor in factors]
     if sizes != list(how.root.meta["val"].shape):
@@ -191,7 +191,7 @@ def _steps(how: Moved) -> list[_Step]:
     return steps
 
 
-def _no_copy(how: Moved) -> bool:
+def _no_copy(how: ViewChain) -> bool:
     """Say whether strides describe it: factors of each dimension are adjacent in the root."""
     factors = how.root_factors()
     return all(
@@ -201,8 +201,8 @@ def _no_copy(how: Moved) -> bool:
     )
 
 
-def _said_again(graph: Graph, node: Node, how: Moved) -> Node:
-    """Return the node that is moved as `how` says, added before `node`."""
+def _rebuilt(graph: Graph, node: Node, how: ViewChain) -> Node:
+    """Add the view ops of `how` before `node`, and return the last one."""
     result = how.root
     with graph.inserting_before(node):
         for op, arguments in _steps(how):
@@ -213,11 +213,11 @@ def _said_again(graph: Graph, node: Node, how: Moved) -> Node:
 
 def _replace_for_readers(node: Node, by: Node) -> None:
     if node is not by:
-        node.replace_all_uses_with(by, delete_user_cb=lambda user: not _moves(user, node))
+        node.replace_all_uses_with(by, delete_user_cb=lambda user: not _is_view_of(user, node))
 
 
 def _erase_unread(graph: Graph) -> None:
-    ops = MOVE_OPS | _ROUNDS | {_aten.linear.default, _aten.addmm.default, _aten.mm.default}
+    ops = VIEW_OPS | _QUANTIZERS | {_aten.linear.default, _aten.addmm.default, _aten.mm.default}
     for node in reversed(list(graph.nodes)):
         if not node.users and node.target in ops:
             graph.erase_node(node)

@@ -16,7 +16,7 @@ from torch.fx import Graph, Node
 
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import kept_linear as _kept_linear_op  # noqa: F401  the fake kernel
-from cpuaccel.compile.bridge._arguments import bound
+from cpuaccel.compile.bridge._arguments import arguments_of
 from cpuaccel.compile.bridge.shapes import VIEWS
 from cpuaccel.compile.common import report
 
@@ -50,7 +50,9 @@ def rewrite(graph: Graph, weights: set[Node], reason: str = _REASON) -> report.R
 
 def product_of(node: Node) -> tuple[Node, Node, Node | None] | None:
     """Return source, weight and bias if `node` is the product of a linear layer."""
-    arguments = bound(node) if node.target in (_aten.mm.default, _aten.addmm.default) else None
+    arguments = (
+        arguments_of(node) if node.target in (_aten.mm.default, _aten.addmm.default) else None
+    )
     if arguments is None:
         return None
     bias: Node | None = None
@@ -126,6 +128,6 @@ def _function_behind(node: Node) -> Node | None:
 
 def _name_of(function: Node) -> str:
     name = _FUNCTIONS[function.target]
-    if name == "gelu" and bound(function)["approximate"] == "tanh":
+    if name == "gelu" and arguments_of(function)["approximate"] == "tanh":
         return "gelu_tanh"
     return name

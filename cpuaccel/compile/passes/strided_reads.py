@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.compile.bridge._arguments import bound
+from cpuaccel.compile.bridge._arguments import arguments_of
 
 _aten: Any = torch.ops.aten
 
 
-def read_by_place(graph: Graph) -> Iterable[Node]:
+def strided_reads_of_results(graph: Graph) -> Iterable[Node]:
     """Yield nodes that read memory by eager's layout, except those that read the graph's inputs."""
     for op in (_aten.as_strided.default, _aten.as_strided_scatter.default):
         for node in graph.find_nodes(op="call_function", target=op):
@@ -25,7 +25,7 @@ def read_by_place(graph: Graph) -> Iterable[Node]:
                 yield node
 
 
-def say_by_sizes(graph: Graph) -> None:
+def remove_strided_reads(graph: Graph) -> None:
     """Remove as_strided where the layout does not matter, as torch adds it after means of norms.
 
     It is removed if it asks for the strides that the source has. It becomes a reshape if both are
@@ -36,19 +36,23 @@ def say_by_sizes(graph: Graph) -> None:
             continue
         source: Any = node.args[0]
         before, after = source.meta["val"], node.meta["val"]
-        offset = bound(node)["storage_offset"]
+        offset = arguments_of(node)["storage_offset"]
         if offset is not None and not statically_known_true(offset == before.storage_offset()):
             continue
-        if _lie_alike(before, after):
+        if _have_same_strides(before, after):
             node.replace_all_uses_with(source)
             graph.erase_node(node)
-        elif _in_order(before) and _in_order(after) and _as_many(before, after):
+        elif (
+            _is_dense_in_order(before)
+            and _is_dense_in_order(after)
+            and _have_same_numel(before, after)
+        ):
             node.target = _aten.reshape.default
             node.args = node.args[:2]
             node.kwargs = {}
 
 
-def _lie_alike(a: Tensor, b: Tensor) -> bool:
+def _have_same_strides(a: Tensor, b: Tensor) -> bool:
     places = zip(a.shape, b.shape, a.stride(), b.stride(), strict=False)
     return a.dim() == b.dim() and all(
         statically_known_true(size == other)
@@ -57,11 +61,11 @@ def _lie_alike(a: Tensor, b: Tensor) -> bool:
     )
 
 
-def _as_many(a: Tensor, b: Tensor) -> bool:
+def _have_same_numel(a: Tensor, b: Tensor) -> bool:
     return statically_known_true(math.prod(a.shape) == math.prod(b.shape))
 
 
-def _in_order(tensor: Tensor) -> bool:
+def _is_dense_in_order(tensor: Tensor) -> bool:
     """Say whether the elements are in order without gaps, as in a contiguous tensor."""
     step: Any = 1
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):

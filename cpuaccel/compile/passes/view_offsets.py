@@ -1,6 +1,6 @@
 """Maps each element of a view (reshape, permute, select) to its position in the base tensor.
 
-The moves are views, permutations, copies and selects. The tensor before the first move is the root.
+View ops are views, permutations, copies and selects. The tensor before the first one is the root.
 Each dimension of the result is a product of factors, which are parts of the root's dimensions.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, dimension, only_user
+from cpuaccel.compile.bridge._arguments import arguments_of, dimension, only_user
 from cpuaccel.compile.bridge.shapes import PERMUTES, RESHAPES, VIEWS, permutation
 
 _aten: Any = torch.ops.aten
 
-MOVE_OPS = frozenset({*RESHAPES, *PERMUTES, _aten.select.int, _aten.t.default})
+VIEW_OPS = frozenset({*RESHAPES, *PERMUTES, _aten.select.int, _aten.t.default})
 
 
 @dataclass(frozen=True, order=True)
@@ -43,33 +43,33 @@ Dimensions = list[list[Factor]]
 
 
 @dataclass(frozen=True)
-class Moved:
-    """How a tensor was moved: `root`, the factors of each dimension, and the selected indices."""
+class ViewChain:
+    """A chain of view ops: `root`, the factors of each dimension, and the selected indices."""
 
     root: Node
     dims: Dimensions
-    places: tuple[tuple[Factor, int], ...]
+    selected: tuple[tuple[Factor, int], ...]
     count: int
-    """Number of moves in between."""
+    """Number of view ops."""
 
     def factors(self) -> list[Factor]:
         """Return the factors of all dimensions, in the order of the elements."""
-        return joined(self.dims)
+        return flattened(self.dims)
 
     def root_factors(self) -> list[Factor]:
         """Return the factors of the root in its order, including those with a selected index."""
-        return sorted([*self.factors(), *dict(self.places)])
+        return sorted([*self.factors(), *dict(self.selected)])
 
     def in_order(self) -> bool:
         """Say whether the elements are in the order that they have in the root."""
         return self.factors() == sorted(self.factors())
 
 
-def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
-    """Return how `node` was moved from its root.
+def view_chain_of(node: Node, through: Container[Node] = ()) -> ViewChain | None:
+    """Return the chain of view ops from the root to `node`.
 
-    The root is the first node above `node` that is neither a move nor one of `through`. Nodes of
-    `through` are elementwise. Returns None if the movement is unknown: for dynamic sizes, or for
+    The root is the first node above `node` that is neither a view op nor one of `through`. Nodes of
+    `through` are elementwise. Returns None if the chain is unknown: for dynamic sizes, or for
     parts that are not factors.
     """
     sizes = _sizes(node)
@@ -77,16 +77,16 @@ def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
         return None
     if node in through:
         source: Any = node.args[0]
-        return moved(source, through)
-    if node.target not in MOVE_OPS or _is_rows(node):
-        return Moved(node, whole(sizes), (), 0)
-    given = bound(node)
-    before = moved(given["self"], through)
+        return view_chain_of(source, through)
+    if node.target not in VIEW_OPS or _is_rows(node):
+        return ViewChain(node, identity_dims(sizes), (), 0)
+    given = arguments_of(node)
+    before = view_chain_of(given["self"], through)
     if before is None:
         return None
-    dims, places = before.dims, before.places
+    dims, selected = before.dims, before.selected
     if node.target in RESHAPES:
-        cut = _regrouped(joined(dims), sizes)
+        cut = _regrouped(flattened(dims), sizes)
         if cut is None:
             return None
         dims = cut
@@ -95,19 +95,19 @@ def moved(node: Node, through: Container[Node] = ()) -> Moved | None:
         if not isinstance(index, int) or len(dims[axis]) > 1:
             return None
         for factor in dims[axis]:
-            places = (*places, (factor, index % factor.size))
+            selected = (*selected, (factor, index % factor.size))
         dims = dims[:axis] + dims[axis + 1 :]
     else:
         dims = [dims[dim] for dim in permutation(node, len(dims)) or ()]
-    return Moved(before.root, dims, places, before.count + 1)
+    return ViewChain(before.root, dims, selected, before.count + 1)
 
 
-def whole(sizes: Sequence[int]) -> Dimensions:
+def identity_dims(sizes: Sequence[int]) -> Dimensions:
     """Return the factors of the root itself."""
     return [[Factor(dim, -1, size)] if size > 1 else [] for dim, size in enumerate(sizes)]
 
 
-def joined(dims: Dimensions) -> list[Factor]:
+def flattened(dims: Dimensions) -> list[Factor]:
     """Return the factors of all these dimensions in one list."""
     return [factor for dim in dims for factor in dim]
 

@@ -35,7 +35,7 @@ _LEAST_SECONDS = 2e-3
 """Minimum time of one round: it consists of as many calls as take that long."""
 
 
-class Race:
+class RegionTimer:
     """Times each region once, against Inductor with `patches` to its configuration."""
 
     def __init__(self, patches: dict[str, Any]) -> None:
@@ -44,13 +44,13 @@ class Race:
 
     def __call__(self, region: Region) -> Choice:
         """Return whether `region` is faster than Inductor's code for it, with the times."""
-        text = region.program.text
+        text = region.plan_text.text
         if text not in self._choices:
             self._choices[text] = self._run(region)
         return self._choices[text]
 
     def _run(self, region: Region) -> Choice:
-        if any(op.kind in QUANTIZED for part in region.program.partitions for op in part):
+        if any(op.kind in QUANTIZED for part in region.plan_text.partitions for op in part):
             return Choice(True, "not timed: Inductor computes quantized layers in float")
         try:
             times = time_region(region, self._patches)
@@ -85,10 +85,10 @@ def time_region(region: Region, patches: dict[str, Any]) -> Times:
     # Inductor's code returns only `outputs`, which are read elsewhere, not the mutated inputs.
     returned = torch_fallback.encode(*nodes, region.outputs)
     with _away_from_tracing():
-        numbers = [*region.program.inputs, *region.program.constants]
+        numbers = [*region.plan_text.inputs, *region.plan_text.constants]
         read = [*region.inputs, *region.constants]
         tensors = [
-            _random(node, region.program.values[number].sizes)
+            _random(node, region.plan_text.values[number].sizes)
             for node, number in zip(read, numbers, strict=True)
         ]
         count = len(region.inputs)

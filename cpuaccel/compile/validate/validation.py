@@ -19,15 +19,15 @@ from torch.utils._pytree import tree_map
 from cpuaccel import _log, _native, _turns
 from cpuaccel._modules import tensors_of
 from cpuaccel.compile.capture.capture import Capture
-from cpuaccel.compile.capture.memory_overlap import shares_places
-from cpuaccel.compile.capture.module_attributes import Attributes
+from cpuaccel.compile.capture.memory_overlap import overlaps_itself
+from cpuaccel.compile.capture.module_attributes import AttributeSnapshot
 from cpuaccel.compile.validate.comparison import Difference, compare
 from cpuaccel.compile.validate.verdict import MODEL, PLAN
 
 Run = Callable[..., Any]
 
 
-class Trial:
+class Validation:
     """Runs `model`, and `capture` if there is one, with `args` and `kwargs`."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Trial:
         self._buffers = capture.buffers if capture is not None else _state_of(model)
         self._writes = capture is None or capture.writes
 
-    def assigned(self) -> list[str]:
+    def assigned_attributes(self) -> list[str]:
         """Run the model; return the names of attributes that each call assigns anew.
 
         Attributes that the first call sets and the next one leaves, such as a table of sines, are
@@ -53,19 +53,19 @@ class Trial:
         Raises:
             Exception: what the model raises.
         """
-        before = Attributes(self._model, containers=True)
+        before = AttributeSnapshot(self._model, containers=True)
         try:
             self.results()
-            if before.are_as_before():
+            if before.is_unchanged():
                 return []
-            once = Attributes(self._model, containers=True)
+            once = AttributeSnapshot(self._model, containers=True)
             self.results()
         except Exception:
-            before.put_back()
+            before.restore()
             raise
         names = once.changes()
         if names:
-            before.put_back()
+            before.restore()
         return names
 
     def difference(self) -> tuple[Difference, str]:
@@ -105,7 +105,7 @@ class Trial:
     def undisturbed(self) -> Iterator[None]:
         """Let calls mutate tensors in the block, and restore the tensors afterwards."""
         args, kwargs = self._args, self._kwargs
-        self._args, self._kwargs = self._own_inputs()
+        self._args, self._kwargs = self._cloned_inputs()
         try:
             with self._undisturbed():
                 yield
@@ -114,7 +114,7 @@ class Trial:
 
     def results(self) -> dict[str, Any]:
         """Return the model's results, as "output"."""
-        args, kwargs = self._own_inputs()
+        args, kwargs = self._cloned_inputs()
         with self._undisturbed():
             output = self._model(*args, **kwargs)
             # The output may be a view of a tensor that is restored.
@@ -128,7 +128,7 @@ class Trial:
 
     def _outputs(self, run: Run) -> dict[str, Any]:
         """Return the results of a call, and the tensors that it mutates, after the call."""
-        args, kwargs = self._own_inputs()
+        args, kwargs = self._cloned_inputs()
         result = run(*args, **kwargs)
         if not self._writes:
             return {"output": result}
@@ -137,7 +137,7 @@ class Trial:
         cloned: dict[str, Any] = tree_map(_cloned, state)
         return cloned
 
-    def _own_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _cloned_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if self._capture is not None and not self._capture.written:
             return self._args, self._kwargs
         args: tuple[Any, ...] = tree_map(_cloned, self._args)
@@ -147,7 +147,9 @@ class Trial:
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         numbers = self._numbers = torch.get_rng_state()
-        attributes = Attributes(self._model, containers=True) if self._capture is None else None
+        attributes = (
+            AttributeSnapshot(self._model, containers=True) if self._capture is None else None
+        )
         before = [each.clone() for each in self._buffers]
         try:
             yield
@@ -155,7 +157,7 @@ class Trial:
             for buffer, value in zip(self._buffers, before, strict=True):
                 buffer.copy_(value)
             if attributes is not None:
-                attributes.put_back()
+                attributes.restore()
             if self._drew():
                 torch.set_rng_state(numbers)
 
@@ -207,26 +209,26 @@ class Trial:
             return {"output": float64_reference.result(self._model, self._args, self._kwargs)}
 
 
-def times(trials: dict[str, Trial], budget: float) -> dict[str, list[float]]:
+def time_calls(validations: dict[str, Validation], budget: float) -> dict[str, list[float]]:
     """Return the seconds of calls that were timed in turns for about `budget` seconds.
 
     The keys are "plan" and "model", with the name of the trial as prefix.
     """
-    with _all_undisturbed(list(trials.values())):
+    with _all_undisturbed(list(validations.values())):
         calls = {
             prefix + name: call
-            for prefix, trial in trials.items()
-            for name, call in trial.calls().items()
+            for prefix, validation in validations.items()
+            for name, call in validation.calls().items()
         }
         return _turns.within(calls, budget)
 
 
 @contextmanager
-def _all_undisturbed(trials: list[Trial]) -> Iterator[None]:
-    if not trials:
+def _all_undisturbed(validations: list[Validation]) -> Iterator[None]:
+    if not validations:
         yield
         return
-    with trials[0].undisturbed(), _all_undisturbed(trials[1:]):
+    with validations[0].undisturbed(), _all_undisturbed(validations[1:]):
         yield
 
 
@@ -246,7 +248,7 @@ def _state_of(model: nn.Module) -> tuple[Tensor, ...]:
         and each.layout is torch.strided
         and each.is_cpu
         and not each.is_inference()
-        and not shares_places(each.shape, each.stride())
+        and not overlaps_itself(each.shape, each.stride())
     )
 
 

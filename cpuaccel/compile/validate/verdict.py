@@ -19,7 +19,7 @@ NOISE = 1.03
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known about a model for inputs of one kind: what runs, and the reason."""
+    """What is known about a model for one input signature: what runs, and the reason."""
 
     inputs: str
     """Dtypes and sizes of tensors, and the values of other inputs."""

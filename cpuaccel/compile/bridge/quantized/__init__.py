@@ -1,8 +1,8 @@
 """Translates models in quantize/dequantize form to the integer ops of csrc/quant/steps.
 
-`claim` runs before all other translations: it turns the ops between dequantize and quantize into
-one integer op. Ops that it leaves are translated as any other float op, with `quantize` and
-`dequantize` around them.
+`translate_quantized` runs before all other translations: it turns the ops between dequantize and
+quantize into one integer op. Ops that it leaves are translated as any other float op, with
+`quantize` and `dequantize` around them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from torch.fx import Graph, Node
 
 from cpuaccel.compile.bridge.quantized import (
     attention,
+    concat,
     conversions,
     elementwise,
-    joining,
     layers,
-    moves,
     normalization,
     pooling,
     shuffle,
+    view_ops,
 )
-from cpuaccel.compile.bridge.quantized.between import Between, between
-from cpuaccel.compile.bridge.quantized.early import quantize_early
+from cpuaccel.compile.bridge.quantized.early_quantize import quantize_early
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain, chain_before
 from cpuaccel.compile.bridge.quantized.tensors import is_quantize
-from cpuaccel.compile.bridge.translation import Refused, Translation
+from cpuaccel.compile.bridge.translation import Fallback, Translation
 
 TRANSLATIONS = conversions.TRANSLATIONS
-make_constants = conversions.make_constants
+dequantize_weights_once = conversions.dequantize_weights_once
 
 OPS = frozenset(
     {
@@ -50,46 +50,46 @@ OPS = frozenset(
 )
 """Kinds of ops that cpuaccel runs: csrc/quant/steps."""
 
-TAKEN_APART = conversions.TAKEN_APART
+DECOMPOSITIONS = conversions.DECOMPOSITIONS
 
 LAYERS = frozenset({"q_attention", "q_conv", "q_linear", "q_linear_dynamic"})
 
 _MATCHES = (
     layers.quantized,
-    layers.added,
+    layers.with_addition,
     attention.quantized,
     elementwise.table,
     elementwise.binary,
-    elementwise.scaled,
-    joining.concat,
+    elementwise.scaled_by_channel,
+    concat.concat,
     pooling.max_pool,
     pooling.avg_pool,
     normalization.batch_norm,
-    shuffle.shuffled,
-    moves.moved,
+    shuffle.sliced_shuffle,
+    view_ops.view_op,
 )
 """Each translates the nodes before a quantize, or returns False. The first that matches is used."""
 
 
-def claim(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
+def translate_quantized(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
     """Translate the quantized ops; return the fallbacks and their reasons.
 
-    Some quantizers of `graph` are moved before the moves of their source.
+    Some quantizers of `graph` are moved before the view ops of their source.
     """
     quantize_early(graph)
     left: list[tuple[Node, str]] = []
     for node in graph.nodes:
         if is_quantize(node):
-            found = between(node)
+            found = chain_before(node)
             _attempt(translation, node, left, partial(_take, translation, found))
     for node in graph.nodes:
         if node not in translation.unit_of:
-            for match in (layers.to_floats, attention.to_floats):
+            for match in (layers.with_float_result, attention.with_float_result):
                 _attempt(translation, node, left, partial(match, translation, node))
     return left
 
 
-def _take(translation: Translation, found: Between) -> bool:
+def _take(translation: Translation, found: QuantizeChain) -> bool:
     return any(match(translation, found) for match in _MATCHES)
 
 
@@ -101,7 +101,7 @@ def _attempt(
 ) -> None:
     try:
         take()
-    except Refused as why:
+    except Fallback as why:
         translation.undo()
         if str(why):
             left.append((node, str(why)))

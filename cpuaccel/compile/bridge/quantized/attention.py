@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from cpuaccel.compile.bridge._arguments import bound, dimension, only_user
-from cpuaccel.compile.bridge.quantized.between import Between
+from cpuaccel.compile.bridge._arguments import arguments_of, dimension, only_user
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import (
     is_dequantize,
     is_quantize,
@@ -46,14 +46,14 @@ class _Attention:
     """Pairs of a reader and the dequantized operand that it reads."""
 
 
-def quantized(translation: Translation, found: Between) -> bool:
+def quantized(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(dequantize(quantize(softmax(...))) dequantize(values))"""
     if found.functions:
         return False
     return _add(translation, found.anchor, [found.quantize])
 
 
-def to_floats(translation: Translation, node: Node) -> bool:
+def with_float_result(translation: Translation, node: Node) -> bool:
     """The same without a quantize of the result. `node` is the second product."""
     if node.target is not _aten.bmm.default:
         return False
@@ -63,7 +63,7 @@ def to_floats(translation: Translation, node: Node) -> bool:
 
 
 def _add(translation: Translation, result: Node, behind: list[Node]) -> bool:
-    attention = _ending_at(translation, result)
+    attention = _attention_with_result(translation, result)
     if attention is None:
         return False
     nodes = [*attention.nodes, *behind]
@@ -90,7 +90,7 @@ def _add(translation: Translation, result: Node, behind: list[Node]) -> bool:
     return True
 
 
-def _ending_at(translation: Translation, result: Node) -> _Attention | None:
+def _attention_with_result(translation: Translation, result: Node) -> _Attention | None:
     second = _product_of(result)
     if second is None:
         return None
@@ -102,7 +102,7 @@ def _ending_at(translation: Translation, result: Node) -> _Attention | None:
     softmax = source_of(rounded)
     if not (is_quantize(rounded) and quantizer_of(rounded) == quantizer_of(weights)):
         return None
-    scores = _exponents(translation, softmax)
+    scores = _softmax_source(translation, softmax)
     if scores is None:
         return None
     found = _Attention(weights, weights, values, weights)
@@ -128,7 +128,7 @@ def _ending_at(translation: Translation, result: Node) -> _Attention | None:
             (second, to_values, found.values),
         )
     ]
-    return found if _go_together(translation, found, result, softmax) else None
+    return found if _have_matching_sizes(translation, found, result, softmax) else None
 
 
 def _scores(
@@ -136,7 +136,7 @@ def _scores(
 ) -> Node | None:
     """Return the first product, from which scaling and a mask make `node`."""
     if node.target is _aten.add.Tensor:
-        given = bound(node)
+        given = arguments_of(node)
         pair = (given["self"], given["other"])
         if given["alpha"] != 1 or not all(isinstance(each, Node) for each in pair):
             return None
@@ -158,7 +158,7 @@ def _scaled(node: Node, found: _Attention, inside: list[Node]) -> Node | None:
     """Return the product that is scaled by numbers; add the scaling nodes to `inside`."""
     scale = 1.0
     while node.target in (_aten.mul.Tensor, _aten.div.Tensor):
-        given = bound(node)
+        given = arguments_of(node)
         number = given["other"]
         if not isinstance(given["self"], Node) or not isinstance(number, (int, float)):
             return None
@@ -175,11 +175,11 @@ def _scaled(node: Node, found: _Attention, inside: list[Node]) -> Node | None:
     return product
 
 
-def _exponents(translation: Translation, softmax: Node) -> Node | None:
+def _softmax_source(translation: Translation, softmax: Node) -> Node | None:
     """Return the source of `softmax` if it is in float32 over the last dimension."""
     if softmax.target not in (_aten.softmax.int, _aten._softmax.default):
         return None
-    given = bound(softmax)
+    given = arguments_of(softmax)
     if given.get("dtype") not in (None, torch.float32) or given.get("half_to_float"):
         return None
     source = given["self"]
@@ -235,7 +235,9 @@ def _same_matrices(before: Tensor, after: Tensor) -> bool:
     )
 
 
-def _go_together(translation: Translation, found: _Attention, result: Node, softmax: Node) -> bool:
+def _have_matching_sizes(
+    translation: Translation, found: _Attention, result: Node, softmax: Node
+) -> bool:
     query, keys, values, dst, scores = (
         translation.tensor(each).shape
         for each in (found.query, found.keys, found.values, result, softmax)

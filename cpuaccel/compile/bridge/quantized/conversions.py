@@ -16,14 +16,14 @@ from cpuaccel.compile.bridge.quantized.tensors import (
     quantizer_of,
     source_of,
 )
-from cpuaccel.compile.bridge.translation import Refused, Translation, value_of
+from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _NOT_HERE = "a quantizer other than uint8 from 0 to 255 with a constant scale"
 
 
 def _quantize(translation: Translation, node: Node) -> None:
     if not is_quantize(node):
-        raise Refused(_NOT_HERE)
+        raise Fallback(_NOT_HERE)
     translation.begin([node], node)
     x = translation.read(source_of(node))
     translation.op("quantize", [x], node, **quantizer_of(node).attributes("to"))
@@ -31,9 +31,9 @@ def _quantize(translation: Translation, node: Node) -> None:
 
 def _dequantize(translation: Translation, node: Node) -> None:
     if translation.is_constant(node) or _all_look_through(translation, node):
-        raise Refused("")
+        raise Fallback("")
     if not is_dequantize(node):
-        raise Refused(_NOT_HERE)
+        raise Fallback(_NOT_HERE)
     translation.begin([node], node)
     x = translation.read(source_of(node))
     translation.op("dequantize", [x], node, **quantizer_of(node).attributes("from"))
@@ -43,7 +43,7 @@ def _all_look_through(translation: Translation, node: Node) -> bool:
     return all((user, node) in translation.looked_through for user in node.users)
 
 
-def make_constants(graph: Graph, translation: Translation) -> None:
+def dequantize_weights_once(graph: Graph, translation: Translation) -> None:
     """Dequantize once, not in each call, weights that are read as floats."""
     for node in graph.find_nodes(op="call_function", target=DEQUANTIZE_CHANNELS):
         scales, zero_points = node.args[1:3]
@@ -71,7 +71,7 @@ def _choose(
     return scale.to(torch.float64), zero_point.clamp(lowest, highest).to(torch.int64)
 
 
-TAKEN_APART = {CHOOSE: _choose}
+DECOMPOSITIONS = {CHOOSE: _choose}
 """Decomposition of choose_qparams where no layer takes it."""
 
 TRANSLATIONS = {QUANTIZE: _quantize, DEQUANTIZE: _dequantize}

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, only_user
-from cpuaccel.compile.bridge.quantized.between import Between
-from cpuaccel.compile.bridge.quantized.layers import layer_behind
+from cpuaccel.compile.bridge._arguments import arguments_of, only_user
+from cpuaccel.compile.bridge.quantized.layers import extendable_layer
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Translation, value_of
 
@@ -17,7 +17,7 @@ _aten: Any = torch.ops.aten
 _BINARY = {_aten.add.Tensor: "add", _aten.mul.Tensor: "mul"}
 
 
-def table(translation: Translation, found: Between) -> bool:
+def table(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(function(dequantize(x))), or a change of the quantizer."""
     dequantize = found.anchor
     if not is_dequantize(dequantize):
@@ -26,7 +26,7 @@ def table(translation: Translation, found: Between) -> bool:
     source = source_of(dequantize)
     entries = found.table(before)
     first = found.nodes[0]
-    layer = layer_behind(translation, dequantize) if only_user(dequantize) is first else None
+    layer = extendable_layer(translation, dequantize) if only_user(dequantize) is first else None
     if layer is not None and "binary" not in layer.attributes:
         earlier: Any = layer.attributes.get("table")
         composed = [entries[code] for code in earlier] if earlier else entries
@@ -43,13 +43,13 @@ def table(translation: Translation, found: Between) -> bool:
     return True
 
 
-def binary(translation: Translation, found: Between) -> bool:
+def binary(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(relu(dequantize(a) + dequantize(b))), or with * instead of +."""
     node = found.anchor
     kind = _BINARY.get(node.target)
     if kind is None or only_user(node) is None or not found.only_clamps():
         return False
-    given = bound(node)
+    given = arguments_of(node)
     a, b = given["self"], given["other"]
     if not (is_dequantize(a) and is_dequantize(b)) or given.get("alpha", 1) != 1 or a is b:
         return False
@@ -82,12 +82,12 @@ def binary(translation: Translation, found: Between) -> bool:
     return True
 
 
-def scaled(translation: Translation, found: Between) -> bool:
+def scaled_by_channel(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(x * factors) of floats, with a factor for each image and channel."""
     node = found.anchor
     if node.target is not _aten.mul.Tensor or only_user(node) is None or found.functions:
         return False
-    given = bound(node)
+    given = arguments_of(node)
     x, factors = given["self"], given["other"]
     if not (isinstance(x, Node) and isinstance(factors, Node)):
         return False
@@ -105,10 +105,10 @@ def scaled(translation: Translation, found: Between) -> bool:
     return True
 
 
-def _follows(translation: Translation, found: Between, kind: str, a: Node, b: Node) -> bool:
+def _follows(translation: Translation, found: QuantizeChain, kind: str, a: Node, b: Node) -> bool:
     """Make the op a post-op of the layer that makes an operand, if nothing else reads that."""
     for own, other in ((a, b), (b, a)):
-        layer = layer_behind(translation, own)
+        layer = extendable_layer(translation, own)
         if layer is None or only_user(own) is not found.anchor or "binary" in layer.attributes:
             continue
         if "sum" in layer.attributes:

@@ -14,9 +14,9 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.compile.bridge import matmul
-from cpuaccel.compile.bridge._arguments import bound, numbers, only_user
+from cpuaccel.compile.bridge._arguments import arguments_of, int_list, only_user
 from cpuaccel.compile.bridge.plan_text import Attribute, Operation, Value
-from cpuaccel.compile.bridge.quantized.between import Between
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import (
     CHOOSE,
     DEQUANTIZE,
@@ -66,7 +66,7 @@ class _Layer:
         if len(behind) != 1:
             return None if behind else ""
         name = _FUNCTIONS.get(behind[0].target)
-        if name == "gelu" and bound(behind[0])["approximate"] == "tanh":
+        if name == "gelu" and arguments_of(behind[0])["approximate"] == "tanh":
             name = "gelu_tanh"
         return name if name in _FUNCTIONS_OF[self.kind] and self._has_kernels(name) else None
 
@@ -77,7 +77,7 @@ class _Layer:
 
 
 @dataclass
-class LayerBehind:
+class ExtendableLayer:
     """A layer that was translated, and that may take over ops on its result."""
 
     translation: Translation
@@ -101,7 +101,7 @@ class LayerBehind:
         )
 
 
-def layer_behind(translation: Translation, dequantize: Node) -> LayerBehind | None:
+def extendable_layer(translation: Translation, dequantize: Node) -> ExtendableLayer | None:
     """Return the layer whose result is dequantized, if the dequantize is its only reader."""
     if not is_dequantize(dequantize):
         return None
@@ -110,12 +110,12 @@ def layer_behind(translation: Translation, dequantize: Node) -> LayerBehind | No
     if unit is None or unit.result is not source or only_user(source) is not dequantize:
         return None
     kinds = [translation.operations[number].kind for number in unit.operations]
-    return LayerBehind(translation, unit) if kinds in (["q_conv"], ["q_linear"]) else None
+    return ExtendableLayer(translation, unit) if kinds in (["q_conv"], ["q_linear"]) else None
 
 
-def quantized(translation: Translation, found: Between) -> bool:
+def quantized(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(function or clamps(layer(dequantize(src), dequantize(weight))))"""
-    layer = _ending_at(translation, found.anchor)
+    layer = _layer_with_result(translation, found.anchor)
     if layer is None or not is_dequantize(layer.src):
         return False
     if only_user(layer.result) is None:
@@ -132,19 +132,19 @@ def quantized(translation: Translation, found: Between) -> bool:
     return True
 
 
-def added(translation: Translation, found: Between) -> bool:
+def with_addition(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(relu(layer + dequantize(other))), without a quantize between layer and sum."""
     node = found.anchor
     if node.target is not _aten.add.Tensor or only_user(node) is None:
         return False
-    given = bound(node)
+    given = arguments_of(node)
     if given["alpha"] != 1 or not (found.is_relu() or not found.functions):
         return False
     operands = (given["self"], given["other"])
     for own, other in (operands, operands[::-1]):
         if not isinstance(own, Node) or not is_dequantize(other) or only_user(own) is not node:
             continue
-        layer = _ending_at(translation, own)
+        layer = _layer_with_result(translation, own)
         if layer is None or layer.kind != "q_conv" or layer.transposed:
             continue
         if not is_dequantize(layer.src):
@@ -163,9 +163,9 @@ def added(translation: Translation, found: Between) -> bool:
     return False
 
 
-def to_floats(translation: Translation, node: Node) -> bool:
+def with_float_result(translation: Translation, node: Node) -> bool:
     """A layer whose result is not quantized, or whose source is quantized dynamically."""
-    layer = _at(translation, node)
+    layer = _layer_at(translation, node)
     if layer is None or any(each in translation.unit_of for each in layer.nodes):
         return False
     follows = only_user(layer.result)
@@ -232,38 +232,38 @@ def _add(
 # Finding
 
 
-def _ending_at(translation: Translation, result: Node) -> _Layer | None:
+def _layer_with_result(translation: Translation, result: Node) -> _Layer | None:
     """Return the layer that has this result."""
     candidates = [result]
     if result.args and isinstance(result.args[0], Node):
         candidates.append(result.args[0])
     for node in candidates:
-        layer = _at(translation, node)
+        layer = _layer_at(translation, node)
         if layer is not None and layer.result is result:
             return layer
     return None
 
 
-def _at(translation: Translation, node: Node) -> _Layer | None:
+def _layer_at(translation: Translation, node: Node) -> _Layer | None:
     if node.target is _aten.convolution.default:
         return _convolution(translation, node)
     if node.target is _aten.linear.default:
-        given = bound(node)
+        given = arguments_of(node)
         return _product(translation, [node], given["input"], given["weight"], given["bias"])
     if node.target is _aten.addmm.default:
-        given = bound(node)
+        given = arguments_of(node)
         bias = given["self"]
         if given["beta"] != 1 or given["alpha"] != 1 or translation.tensor(bias).dim() != 1:
             return None
         return _rows_product(translation, node, given["mat1"], given["mat2"], bias)
     if node.target is _aten.mm.default:
-        given = bound(node)
+        given = arguments_of(node)
         return _rows_product(translation, node, given["self"], given["mat2"], None)
     return None
 
 
 def _convolution(translation: Translation, node: Node) -> _Layer | None:
-    given = bound(node)
+    given = arguments_of(node)
     src, weight, bias = given["input"], given["weight"], given["bias"]
     transposed = bool(given["transposed"])
     dims = translation.tensor(node).dim() - 2
@@ -274,14 +274,14 @@ def _convolution(translation: Translation, node: Node) -> _Layer | None:
     if transposed and dims == 1:
         return None
     attributes: dict[str, Attribute] = {
-        "strides": numbers(given["stride"], dims),
-        "padding": numbers(given["padding"], dims),
-        "dilations": numbers(given["dilation"], dims),
+        "strides": int_list(given["stride"], dims),
+        "padding": int_list(given["padding"], dims),
+        "dilations": int_list(given["dilation"], dims),
         "groups": given["groups"],
     }
     if transposed:
         attributes["transposed"] = True
-        attributes["output_padding"] = numbers(given["output_padding"], dims)
+        attributes["output_padding"] = int_list(given["output_padding"], dims)
     return _Layer("q_conv", [node], src, weight, bias, transposed, attributes)
 
 

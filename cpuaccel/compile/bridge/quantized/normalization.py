@@ -6,24 +6,24 @@ from typing import Any
 
 import torch
 
-from cpuaccel.compile.bridge._arguments import STATISTICS, bound, maker_of
+from cpuaccel.compile.bridge._arguments import BATCH_NORM_ARGUMENTS, arguments_of, producer_of
 from cpuaccel.compile.bridge.plan_text import Value
-from cpuaccel.compile.bridge.quantized.between import Between
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Translation
 
 _aten: Any = torch.ops.aten
 
 
-def batch_norm(translation: Translation, found: Between) -> bool:
+def batch_norm(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(relu(batch_norm(dequantize(x))))"""
     result = found.anchor
-    node = maker_of(result, _aten._native_batch_norm_legit_no_training.default)
+    node = producer_of(result, _aten._native_batch_norm_legit_no_training.default)
     if node is None:
         return False
-    given = bound(node)
+    given = arguments_of(node)
     src = given["input"]
-    statistics = [given[name] for name in STATISTICS]
+    statistics = [given[name] for name in BATCH_NORM_ARGUMENTS]
     if not is_dequantize(src) or not all(translation.is_constant(each) for each in statistics):
         return False
     relu = found.is_relu()

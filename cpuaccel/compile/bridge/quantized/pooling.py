@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, maker_of, numbers, only_user
+from cpuaccel.compile.bridge._arguments import arguments_of, int_list, only_user, producer_of
 from cpuaccel.compile.bridge.plan_text import Value
 from cpuaccel.compile.bridge.pooling import is_mean_of_images
-from cpuaccel.compile.bridge.quantized.between import Between
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import (
     is_dequantize,
     quantizer_of,
@@ -22,25 +22,25 @@ _aten: Any = torch.ops.aten
 _IMAGES = 4
 
 
-def max_pool(translation: Translation, found: Between) -> bool:
+def max_pool(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(max_pool2d(dequantize(x)))"""
     result = found.anchor
-    node = maker_of(result, _aten.max_pool2d_with_indices.default)
+    node = producer_of(result, _aten.max_pool2d_with_indices.default)
     if node is None:
         return False
-    given = bound(node)
+    given = arguments_of(node)
     attributes = _window(given)
-    attributes["dilations"] = numbers(given["dilation"], 2)
+    attributes["dilations"] = int_list(given["dilation"], 2)
     return _pool(translation, found, [node, result], given["self"], "q_max_pool", attributes)
 
 
-def avg_pool(translation: Translation, found: Between) -> bool:
+def avg_pool(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(avg_pool2d(dequantize(x))), adaptive_avg_pool2d, and means over images."""
     node = found.anchor
     attributes = _averages(translation, node)
     if attributes is None or only_user(node) is None:
         return False
-    src = bound(node)["self"]
+    src = arguments_of(node)["self"]
     if not is_dequantize(src):
         return False
     # The kernel rounds to the quantizer of its source; with another one, values would be rounded
@@ -53,30 +53,30 @@ def avg_pool(translation: Translation, found: Between) -> bool:
 
 def _averages(translation: Translation, node: Node) -> dict[str, Any] | None:
     if node.target is _aten.avg_pool2d.default:
-        given = bound(node)
+        given = arguments_of(node)
         if given["divisor_override"] is not None:
             return None
         return {**_window(given), "count_padding": given["count_include_pad"]}
     if node.target is _aten._adaptive_avg_pool2d.default:
-        return {"sizes": numbers(bound(node)["output_size"], 2)}
+        return {"sizes": int_list(arguments_of(node)["output_size"], 2)}
     if node.target is _aten.mean.dim:
-        return {"sizes": [1, 1]} if is_mean_of_images(translation, bound(node)) else None
+        return {"sizes": [1, 1]} if is_mean_of_images(translation, arguments_of(node)) else None
     return None
 
 
 def _window(given: dict[str, Any]) -> dict[str, Any]:
-    kernel = numbers(given["kernel_size"], 2)
+    kernel = int_list(given["kernel_size"], 2)
     return {
         "kernel": kernel,
-        "strides": numbers(given["stride"], 2) if given["stride"] else kernel,
-        "padding": numbers(given["padding"], 2),
+        "strides": int_list(given["stride"], 2) if given["stride"] else kernel,
+        "padding": int_list(given["padding"], 2),
         "ceil": bool(given["ceil_mode"]),
     }
 
 
 def _pool(
     translation: Translation,
-    found: Between,
+    found: QuantizeChain,
     nodes: list[Node],
     src: Any,
     kind: str,

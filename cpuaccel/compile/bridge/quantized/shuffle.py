@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cpuaccel.compile.bridge._arguments import bound, dimension, only_user
-from cpuaccel.compile.bridge.quantized.between import Between
-from cpuaccel.compile.bridge.quantized.moves import quantized_move
+from cpuaccel.compile.bridge._arguments import arguments_of, dimension, only_user
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import quantizer_of, source_of
+from cpuaccel.compile.bridge.quantized.view_ops import quantized_view_op
 from cpuaccel.compile.bridge.shapes import VIEWS
 from cpuaccel.compile.bridge.translation import Translation
 
@@ -28,9 +28,9 @@ class _Shuffle:
     groups: int
 
 
-def shuffled(translation: Translation, found: Between) -> bool:
+def sliced_shuffle(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(function(slice of dequantize(shuffle(x))))"""
-    move = quantized_move(translation, found.anchor)
+    move = quantized_view_op(translation, found.anchor)
     if move is None or move.kind != "slice" or move.attributes["axis"] != 1:
         return False
     shuffle = _shuffle(translation, source_of(move.source))
@@ -88,7 +88,7 @@ def _parts(translation: Translation, x: Node, groups: int) -> list[Node] | None:
     """Return the operands of the concatenation that makes x, if each operand is one group."""
     if x.target is not _aten.cat.default or only_user(x) is None:
         return None
-    given = bound(x)
+    given = arguments_of(x)
     parts: list[Node] = list(given["tensors"])
     shapes = {tuple(translation.tensor(part).shape) for part in parts}
     if dimension(given["dim"], _IMAGES) != 1 or len(parts) != groups or len(shapes) != 1:

@@ -54,7 +54,7 @@ def test_what_was_timed_is_kept_and_read_again(
     assert [each.name for each in ranks_file.parent.iterdir()] == [ranks_file.name]
 
     _forget(monkeypatch)
-    tuning_cache.recall()
+    tuning_cache.load()
     assert _native.load().known_ranks() == found
 
 
@@ -74,7 +74,7 @@ def test_each_rank_runs(rank: int) -> None:
 
 
 def test_other_processes_rows_stay(ranks_file: Path) -> None:
-    tuning_cache.recall()
+    tuning_cache.load()
     ranks_file.parent.mkdir()
     ranks_file.write_text("problem,rank\nconv of another process,1\n")
     model, x = _model()
@@ -97,7 +97,7 @@ def test_a_damaged_file_is_said_and_written_anew(ranks_file: Path, text: str, pr
     ranks_file.parent.mkdir()
     ranks_file.write_text(text)
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
-        tuning_cache.recall()
+        tuning_cache.load()
     model, x = _model()
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
         cpuaccel.optimize(model, (x,), time_budget=0)

@@ -19,7 +19,7 @@ from compile import _bf16
 from compile._compiled import Lambda, needs_onednn
 from compile._transformers import needs_attention
 from cpuaccel.compile.passes import linear_from_bmm, linear_layouts
-from cpuaccel.compile.passes.view_offsets import moved
+from cpuaccel.compile.passes.view_offsets import view_chain_of
 
 pytestmark = needs_onednn
 
@@ -71,7 +71,7 @@ def moves(draw: Any) -> tuple[list[int], list[Callable[[Tensor], Tensor]]]:
 
 
 @given(moves())
-def test_moves_said_again_move_the_same(
+def test_moves_rebuilt_move_the_same(
     drawn: tuple[list[int], list[Callable[[Tensor], Tensor]]],
 ) -> None:
     sizes, chain = drawn
@@ -85,10 +85,10 @@ def test_moves_said_again_move_the_same(
     traced = make_fx(call, tracing_mode="fake")(x)
     (product,) = traced.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor)
     end: Any = product.args[0]
-    how = moved(end)
+    how = view_chain_of(end)
     if how is None:
         return  # not only splits of dimensions, or a select among several positions
-    again = linear_layouts._said_again(traced.graph, end, how)
+    again = linear_layouts._rebuilt(traced.graph, end, how)
     assert tuple(again.meta["val"].shape) == tuple(end.meta["val"].shape)
     product.replace_input_with(end, again)
     traced.graph.lint()
@@ -199,8 +199,8 @@ def test_rows_are_read_as_they_lie(name: str, in_order: int) -> None:
 
     given_ = torch.randn(4, 8, WIDTH), torch.randn(24, WIDTH), torch.randn(24)
     traced = make_fx(call, tracing_mode="fake")(*given_)
-    linear_from_bmm.rejoin(traced.graph)
-    linear_layouts.put_in_order(traced.graph)
+    linear_from_bmm.restore_linears(traced.graph)
+    linear_layouts.reorder_rows(traced.graph)
     traced.graph.lint()
     traced.recompile()
     for found, expected in zip(_tensors(traced(*given_)), _tensors(call(*given_)), strict=True):

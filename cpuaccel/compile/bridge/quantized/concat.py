@@ -6,20 +6,20 @@ from typing import Any
 
 import torch
 
-from cpuaccel.compile.bridge._arguments import bound, dimension, only_user
-from cpuaccel.compile.bridge.quantized.between import Between
+from cpuaccel.compile.bridge._arguments import arguments_of, dimension, only_user
+from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import CODES, is_dequantize, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Translation
 
 _aten: Any = torch.ops.aten
 
 
-def concat(translation: Translation, found: Between) -> bool:
+def concat(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(function(cat(dequantize(a), dequantize(b), ...)))"""
     node = found.anchor
     if node.target is not _aten.cat.default or only_user(node) is None:
         return False
-    given = bound(node)
+    given = arguments_of(node)
     parts = given["tensors"]
     if not all(is_dequantize(part) for part in parts):
         return False

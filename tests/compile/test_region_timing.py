@@ -39,7 +39,7 @@ def _tell(monkeypatch: pytest.MonkeyPatch, region: float, inductor: float) -> li
     asked: list[str] = []
 
     def times(found: Any, patches: Any) -> region_timing.Times:
-        asked.append(found.program.text)
+        asked.append(found.plan_text.text)
         return region_timing.Times(region, inductor)
 
     monkeypatch.setattr(region_timing, "time_region", times)

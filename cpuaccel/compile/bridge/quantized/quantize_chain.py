@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils._python_dispatch import _disable_current_modes
 
-from cpuaccel.compile.bridge._arguments import bound, only_user
+from cpuaccel.compile.bridge._arguments import arguments_of, only_user
 from cpuaccel.compile.bridge.quantized.tensors import CODES, Quantizer, quantizer_of, source_of
 
 _aten: Any = torch.ops.aten
@@ -56,7 +56,7 @@ _COPY = _aten.clone.default
 
 
 @dataclass(frozen=True)
-class Between:
+class QuantizeChain:
     """A quantize, the functions and copies before it, and the node that they are applied to.
 
     The function nearest to the quantize is the last one.
@@ -111,18 +111,18 @@ class Between:
         return values
 
 
-def between(quantize: Node) -> Between:
+def chain_before(quantize: Node) -> QuantizeChain:
     """Walk from a quantize to the first node that is not an elementwise function of one tensor."""
     chain: list[Node] = []
     node = source_of(quantize)
     while (_is_function(node) or node.target is _COPY) and only_user(node) is not None:
         chain.insert(0, node)
         node = source_of(node)
-    return Between(quantize, chain, node)
+    return QuantizeChain(quantize, chain, node)
 
 
 def _is_function(node: Any) -> bool:
     if not isinstance(node, Node) or node.target not in _FUNCTIONS:
         return False
-    rest = list(bound(node).values())[1:]
+    rest = list(arguments_of(node).values())[1:]
     return isinstance(node.args[0], Node) and not any(isinstance(each, Node) for each in rest)

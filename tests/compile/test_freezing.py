@@ -40,6 +40,6 @@ def test_layers_are_taken(how: str) -> None:
 def test_weights_of_eight_bits_stay_frozen() -> None:
     """Inductor's patterns for them need constants."""
     traced = symbolic_trace(nn.Sequential(nn.Linear(4, 4)))
-    assert backend._packs_what_is_frozen(traced)
+    assert backend._regions_pack_frozen_weights(traced)
     traced.register_buffer("packed", torch.zeros(4, 4, dtype=torch.int8))
-    assert not backend._packs_what_is_frozen(traced)
+    assert not backend._regions_pack_frozen_weights(traced)

@@ -236,9 +236,9 @@ def test_a_model_that_makes_numbers_of_sizes_runs_until_they_have_come_often(
         _agree(made, model, torch.randn(2, 5, WIDTH))
     assert len([each for each in captures if not each]) == 2
     assert len(captures) <= 4
-    reason = f"these sizes were called fewer than {symbolic_captures.CALLS_BEFORE} times"
+    reason = f"these sizes were called fewer than {symbolic_captures.CALLS_BEFORE_CAPTURE} times"
     assert all(each.startswith(reason) for each in _reasons())
-    assert sum(_reasons().values()) == 4 + symbolic_captures.CALLS_BEFORE - 2
+    assert sum(_reasons().values()) == 4 + symbolic_captures.CALLS_BEFORE_CAPTURE - 2
 
 
 def _plus_one_at(batch: int) -> Callable[[Tensor], Tensor]:
@@ -277,7 +277,7 @@ def test_a_capture_of_another_class_is_compared_at_the_next_sizes(
 def test_what_is_known_of_sizes_is_bounded(
     captures: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(symbolic_captures, "KEPT_SIZES", 4)
+    monkeypatch.setattr(symbolic_captures, "MAX_CACHED_SIGNATURES", 4)
     model = Lambda(lambda self, x: self.linear(x), linear=nn.Linear(WIDTH, 8)).eval()
     made = _plan(model, torch.randn(2, 2, WIDTH))
     for _ in range(2):
@@ -288,7 +288,7 @@ def test_what_is_known_of_sizes_is_bounded(
     assert not _reasons()
 
 
-KEPT_SIZES = 128
+CACHED_PLANS = 128
 """kMostShapes of csrc/ops/region/region_cache.h."""
 
 
@@ -296,10 +296,10 @@ def test_plans_of_one_model_are_bounded() -> None:
     cpuaccel.clear_caches()
     model = Lambda(lambda self, x: self.linear(x), linear=nn.Linear(WIDTH, 8)).eval()
     made = _plan(model, torch.randn(2, 2, WIDTH))
-    for length in range(3, KEPT_SIZES + 50):
+    for length in range(3, CACHED_PLANS + 50):
         _agree(made, model, torch.randn(2, length, WIDTH))
     cache = cpuaccel.stats()["graph_cache"]
-    assert cache["size"] == KEPT_SIZES
+    assert cache["size"] == CACHED_PLANS
     # All sizes share one plan text. Its validation ran one additional size.
     assert cache["evictions"] == 49
 

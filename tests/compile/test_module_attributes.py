@@ -13,7 +13,7 @@ import torch.ao.nn.quantized as nnq
 from torch import nn
 
 from cpuaccel import _native
-from cpuaccel.compile.capture.module_attributes import Attributes, Tables
+from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, DictSnapshot
 
 
 class _Net(nn.Module):
@@ -51,83 +51,83 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_is_seen(change: Callable[[Any], Any]) -> None:
     net = _Net()
-    attributes = Attributes(net)
-    assert attributes.are_as_before()
+    attributes = AttributeSnapshot(net)
+    assert attributes.is_unchanged()
     change(net)
-    assert not attributes.are_as_before()
+    assert not attributes.is_unchanged()
 
 
 def test_another_order_is_no_change() -> None:
     net = _Net()
-    attributes = Attributes(net)
+    attributes = AttributeSnapshot(net)
     net.scale = vars(net).pop("scale")
-    assert not attributes._tables.are_as_before()
-    assert attributes.are_as_before()
+    assert not attributes._tables.is_unchanged()
+    assert attributes.is_unchanged()
 
 
 def test_what_is_written_in_place_is_for_others() -> None:
     net = _Net()
-    attributes = Attributes(net)
+    attributes = AttributeSnapshot(net)
     with torch.no_grad():
         net.layers[0].weight.add_(1)
     net.flags["relu"] = False
-    assert attributes.are_as_before()
+    assert attributes.is_unchanged()
 
 
 def test_numbers_are_read() -> None:
     net = _Net()
-    attributes = Attributes(net, [net.shift])
-    assert attributes.are_as_before()
+    attributes = AttributeSnapshot(net, [net.shift])
+    assert attributes.is_unchanged()
     net.shift.add_(1)
-    assert not attributes.are_as_before()
+    assert not attributes.is_unchanged()
 
 
 def test_numbers_written_without_a_trace_are_found_in_64_looks() -> None:
     net, numbers = _Net(), [torch.tensor(float(each)) for each in range(70)]
-    attributes = Attributes(net, numbers)
-    assert all(attributes.are_as_before() for _ in range(100))
+    attributes = AttributeSnapshot(net, numbers)
+    assert all(attributes.is_unchanged() for _ in range(100))
     numbers[37].data.fill_(0.5)
-    assert not all(attributes.are_as_before() for _ in range(64))
+    assert not all(attributes.is_unchanged() for _ in range(64))
 
 
 def test_numbers_of_inference_mode_do_not_count_their_writes() -> None:
     with torch.inference_mode():
         number = torch.ones(1)
-    attributes = Attributes(_Net(), [number])
-    assert attributes.are_as_before()
+    attributes = AttributeSnapshot(_Net(), [number])
+    assert attributes.is_unchanged()
     with torch.inference_mode():
         number.add_(1)
-    assert not all(attributes.are_as_before() for _ in range(64))
+    assert not all(attributes.is_unchanged() for _ in range(64))
 
 
 def test_numbers_are_tensors() -> None:
     wrong: Any = [torch.ones(1), 1.0]
     with pytest.raises(TypeError, match="tensors: expected tensors, got <class 'float'>"):
-        Attributes(_Net(), wrong)
+        AttributeSnapshot(_Net(), wrong)
 
 
 def test_what_moves_to_the_next_table_is_seen() -> None:
     value = object()
     first: dict[str, object] = {"a": value}
     second: dict[str, object] = {}
-    tables = Tables([first, second, first])
-    assert tables.are_as_before()
+    tables = DictSnapshot([first, second, first])
+    assert tables.is_unchanged()
     second["a"] = first.pop("a")
-    assert not tables.are_as_before()
+    assert not tables.is_unchanged()
 
 
 def test_what_is_put_back_is_as_before() -> None:
     value = object()
     table: dict[str, object] = {"a": value}
-    tables = Tables([table])
-    assert tables.are_as_before()
+    tables = DictSnapshot([table])
+    assert tables.is_unchanged()
     table["a"] = object()
-    assert not tables.are_as_before()
+    assert not tables.is_unchanged()
     table["a"] = value
-    assert tables.are_as_before()
-    assert tables.are_as_before()
+    assert tables.is_unchanged()
+    assert tables.is_unchanged()
     del table["a"]
-    assert not tables.are_as_before()
+    assert not tables.is_unchanged()
 
 
 def test_tables_are_dictionaries() -> None:
@@ -143,12 +143,12 @@ def test_each_table_has_a_version() -> None:
 
 def test_what_was_changed_can_be_named_and_put_back() -> None:
     model: Any = nn.Sequential(OrderedDict(norm=nn.BatchNorm2d(8), linear=nn.Linear(8, 8)))
-    attributes = Attributes(model)
+    attributes = AttributeSnapshot(model)
     model.norm.eps, model.more = 0.5, 1
     del model.linear.bias
     assert set(attributes.changes()) == {"norm.eps", "more", "linear.bias"}
-    attributes.put_back()
-    assert attributes.are_as_before()
+    attributes.restore()
+    assert attributes.is_unchanged()
     assert model.norm.eps == 1e-5
     assert not hasattr(model, "more")
     assert model.linear.bias is not None
@@ -160,20 +160,20 @@ def _traced() -> Any:
 
 def test_the_same_code_generated_again_is_no_change() -> None:
     traced = _traced()
-    attributes = Attributes(traced)
+    attributes = AttributeSnapshot(traced)
     traced.recompile()
     pickle.dumps(traced)
-    assert not attributes._tables.are_as_before()
-    assert attributes.are_as_before()
-    assert attributes._tables.are_as_before()
+    assert not attributes._tables.is_unchanged()
+    assert attributes.is_unchanged()
+    assert attributes._tables.is_unchanged()
 
 
 def test_other_code_is_a_change() -> None:
     traced = _traced()
-    attributes = Attributes(traced)
+    attributes = AttributeSnapshot(traced)
     traced.graph.find_nodes(op="call_module")[0].target = "1"
     traced.recompile()
-    assert not attributes.are_as_before()
+    assert not attributes.is_unchanged()
 
 
 def test_the_same_code_that_calls_another_function_is_a_change() -> None:
@@ -188,19 +188,19 @@ def test_the_same_code_that_calls_another_function_is_a_change() -> None:
     call = graph.call_function(made(2.0), (x,))
     graph.output(call)
     module = torch.fx.GraphModule(nn.Module(), graph)
-    attributes = Attributes(module)
+    attributes = AttributeSnapshot(module)
     before = module.code
     call.target = made(3.0)
     module.recompile()
     assert module.code == before
-    assert not attributes.are_as_before()
+    assert not attributes.is_unchanged()
 
 
 def test_the_mode_of_quantized_layers_is_no_change() -> None:
     model = nn.Sequential(nnq.Conv2d(1, 1, 1), nnq.Linear(1, 1), nn.Dropout()).eval()
-    attributes = Attributes(model)
+    attributes = AttributeSnapshot(model)
     model[0].train()
     model[1].train()
-    assert attributes.are_as_before()
+    assert attributes.is_unchanged()
     model[2].train()
     assert attributes.changes() == ["2.training"]

@@ -1,7 +1,7 @@
-"""Puts quantizers before moves: quantize(move(layer)) becomes move(quantize(layer)).
+"""Puts quantizers before view ops: quantize(view(layer)) becomes view(quantize(layer)).
 
 The integers are the same, because a quantizer with one scale maps each element alone. The layer
-then rounds in its own kernel, and bytes are moved instead of floats.
+then rounds in its own kernel, and view ops copy bytes instead of floats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cpuaccel.compile.bridge.shapes import PERMUTES, RESHAPES, VIEWS
 
 _aten: Any = torch.ops.aten
 
-_MOVES = frozenset({*RESHAPES, *PERMUTES})
+_VIEW_OPS = frozenset({*RESHAPES, *PERMUTES})
 """Each reads one tensor, and its result has all elements of that tensor."""
 
 _ROWS = frozenset({_aten.addmm.default, _aten.bmm.default, _aten.mm.default})
@@ -31,44 +31,46 @@ _LAYERS = _ROWS | {_aten.convolution.default, _aten.linear.default}
 
 
 def quantize_early(graph: Graph) -> None:
-    """Put each quantize of a layer's moved result before the moves."""
+    """Put each quantize of a view of a layer's result before the view ops."""
     for node in graph.find_nodes(op="call_function", target=QUANTIZE):
         if is_quantize(node):
-            _put_before(graph, node, _moves_before(node))
+            _put_before(graph, node, _view_ops_before(node))
 
 
-def _moves_before(quantize: Node) -> list[Node]:
-    """Return the moves between a layer and a quantize, first node first."""
-    moves: list[Node] = []
+def _view_ops_before(quantize: Node) -> list[Node]:
+    """Return the view ops between a layer and a quantize, first node first."""
+    view_ops: list[Node] = []
     node = source_of(quantize)
-    while node.target in _MOVES and only_user(node) is not None:
-        moves.insert(0, node)
+    while node.target in _VIEW_OPS and only_user(node) is not None:
+        view_ops.insert(0, node)
         node = source_of(node)
     if node.target not in _LAYERS or only_user(node) is None:
         return []
-    if node.target in _ROWS and moves and _is_of_rows(node, moves[0]):
-        del moves[0]
-    return moves
+    if node.target in _ROWS and view_ops and _is_of_rows(node, view_ops[0]):
+        del view_ops[0]
+    return view_ops
 
 
-def _is_of_rows(product: Node, move: Node) -> bool:
-    """Say whether a move only reshapes the rows, or matrices, of a product."""
-    kept = product.meta["val"].dim() - 1
-    pairs = zip(product.meta["val"].shape[-kept:], move.meta["val"].shape[-kept:], strict=False)
-    return move.target in VIEWS and all(statically_known_true(a == b) for a, b in pairs)
+def _is_of_rows(product: Node, view: Node) -> bool:
+    """Say whether a view only reshapes the rows, or matrices, of a product."""
+    trailing = product.meta["val"].dim() - 1
+    pairs = zip(
+        product.meta["val"].shape[-trailing:], view.meta["val"].shape[-trailing:], strict=False
+    )
+    return view.target in VIEWS and all(statically_known_true(a == b) for a, b in pairs)
 
 
-def _put_before(graph: Graph, quantize: Node, moves: list[Node]) -> None:
-    if not moves:
+def _put_before(graph: Graph, quantize: Node, view_ops: list[Node]) -> None:
+    if not view_ops:
         return
-    with graph.inserting_before(moves[0]):
-        source = source_of(moves[0])
+    with graph.inserting_before(view_ops[0]):
+        source = source_of(view_ops[0])
         early = graph.call_function(QUANTIZE, (source, *quantize.args[1:]), dict(quantize.kwargs))
     early.meta = {**quantize.meta, "val": _bytes_like(source.meta["val"])}
-    moves[0].replace_input_with(source, early)
-    for move in moves:
-        move.meta = {**move.meta, "val": computed(move)}
-    quantize.replace_all_uses_with(moves[-1])
+    view_ops[0].replace_input_with(source, early)
+    for view in view_ops:
+        view.meta = {**view.meta, "val": computed(view)}
+    quantize.replace_all_uses_with(view_ops[-1])
     graph.erase_node(quantize)
 
 

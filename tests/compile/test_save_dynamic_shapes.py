@@ -147,7 +147,7 @@ def _facts(**others: Any) -> dict[str, Any]:
 
 def test_sizes_are_told_from_what_they_depend_on() -> None:
     sizes = DynamicSizes.from_facts(_facts())
-    assert sizes.why_not([(4, 4), (9,)]) == ""
+    assert sizes.mismatch([(4, 4), (9,)]) == ""
     for shapes, reason in (
         ([(17, 4), (35,)], "argument 0, dimension 0 (rows): expected 2 to 16, got 17"),
         ([(4, 5), (9,)], "argument 0, dimension 1: expected 4, got 5"),
@@ -156,12 +156,12 @@ def test_sizes_are_told_from_what_they_depend_on() -> None:
         ([(4, 4), None], "argument 1: expected a tensor of 1 dimensions, got no tensor"),
         ([(4, 4)], "expected 2 arguments, got 1"),
     ):
-        assert sizes.why_not(shapes) == reason
+        assert sizes.mismatch(shapes) == reason
     again = DynamicSizes.from_facts(sizes.facts())
     assert again == sizes
     alone = DynamicSizes.from_facts(_facts(shapes=[[3, 4], ["2*s0 + 1"]]))
-    assert alone.why_not([(3, 4), (9,)]) == ""
-    assert "expected 5 to 33, got 35" in alone.why_not([(3, 4), (35,)])
+    assert alone.mismatch([(3, 4), (9,)]) == ""
+    assert "expected 5 to 33, got 35" in alone.mismatch([(3, 4), (35,)])
 
 
 @pytest.mark.parametrize(

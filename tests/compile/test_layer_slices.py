@@ -13,7 +13,7 @@ import cpuaccel
 from compile import _bf16
 from compile._compiled import Lambda, needs_onednn
 from compile._slices import SLICED, WHOLE, slices_of, teams_of
-from compile.test_float_trial import _is_exact, _with_ranks
+from compile.test_float_tuning import _is_exact, _with_ranks
 
 pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
 

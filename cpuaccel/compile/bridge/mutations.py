@@ -1,4 +1,4 @@
-"""Translates writes to a slice of a tensor that outlives the call, such as a decoder's cache."""
+"""Translates mutations of a slice of a tensor that outlives the call, such as a decoder's cache."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from torch.fx import Graph, Node
 
 from cpuaccel.compile.bridge import torch_fallback
-from cpuaccel.compile.bridge._arguments import bound
+from cpuaccel.compile.bridge._arguments import arguments_of
 from cpuaccel.compile.bridge.shapes import slice_of
-from cpuaccel.compile.bridge.translation import Refused, Translation
+from cpuaccel.compile.bridge.translation import Fallback, Translation
 
 _aten: Any = torch.ops.aten
 
 
-def say_parts(graph: Graph) -> None:
+def skip_slice_copies(graph: Graph) -> None:
     """Let slice_scatter read the given tensor, not torch's copy of it in the slice's layout.
 
     The copy reads the tensor as it was before the write, which an in-place write does not allow.
@@ -32,40 +32,40 @@ def say_parts(graph: Graph) -> None:
                 graph.erase_node(unread)
 
 
-def _writes_slice(node: Node, part: Node) -> bool:
-    return node.target is _aten.slice_scatter.default and node.args[1] is part
+def _writes_slice(node: Node, update: Node) -> bool:
+    return node.target is _aten.slice_scatter.default and node.args[1] is update
 
 
 def _slice_scatter(translation: Translation, node: Node) -> None:
     if not translation.in_place:
-        raise Refused("")
-    given = bound(node)
-    whole, part = given["self"], given["src"]
-    copy = _copied_back(whole, node)
+        raise Fallback("")
+    given = arguments_of(node)
+    target, update = given["self"], given["src"]
+    copy = _copied_back(target, node)
     if copy is None:
-        raise Refused("")
-    if translation.tensor(whole).dtype != translation.tensor(part).dtype:
-        raise Refused("a slice of another dtype")
+        raise Fallback("")
+    if translation.tensor(target).dtype != translation.tensor(update).dtype:
+        raise Fallback("a slice of another dtype")
     attributes = slice_of(translation, given)
     translation.begin([node, copy], node)
-    inputs = [translation.read(whole), translation.read(part)]
+    inputs = [translation.read(target), translation.read(update)]
     translation.op("slice_scatter", inputs, node, **attributes)
 
 
-def _copied_back(whole: Any, node: Node) -> Node | None:
-    """Return the copy_ of `node` to `whole` at the end, if no other node reads `whole`."""
-    if not isinstance(whole, Node) or whole.op not in ("placeholder", "get_attr"):
+def _copied_back(target: Any, node: Node) -> Node | None:
+    """Return the copy_ of `node` to `target` at the end, if no other node reads `target`."""
+    if not isinstance(target, Node) or target.op not in ("placeholder", "get_attr"):
         return None
-    readers = [user for each in _same(whole) for user in each.users]
-    copies = [user for user in readers if user.args == (whole, node) and _copies(user)]
+    readers = [user for each in _same(target) for user in each.users]
+    copies = [user for user in readers if user.args == (target, node) and _copies(user)]
     return copies[0] if len(copies) == 1 and set(readers) == {node, *copies} else None
 
 
-def _same(whole: Node) -> list[Node]:
-    if whole.op == "placeholder":
-        return [whole]
-    held = whole.graph.find_nodes(op="get_attr")
-    return [each for each in held if each.target == whole.target]
+def _same(target: Node) -> list[Node]:
+    if target.op == "placeholder":
+        return [target]
+    held = target.graph.find_nodes(op="get_attr")
+    return [each for each in held if each.target == target.target]
 
 
 def _copies(node: Node) -> bool:
@@ -74,7 +74,7 @@ def _copies(node: Node) -> bool:
 
 _SLICES: Container[Any] = (_aten.copy.default, _aten.slice.Tensor, _aten.select.int)
 
-WRITES = frozenset({"slice_scatter"})
+MUTATIONS = frozenset({"slice_scatter"})
 """Kinds of ops that cpuaccel runs: csrc/plan/slice_scatter.h. They mutate their first input."""
 
 TRANSLATIONS = {_aten.slice_scatter.default: _slice_scatter}

@@ -28,7 +28,7 @@ _MEASURED = (
         (("q_conv",), "quantized layer"),
         (("q_add",), "quantized"),
         (("MaxPool",), "pool"),
-        (("permute",), "move"),
+        (("permute",), "view"),
         (("Tanh", "Multiply"), "elementwise"),
     ],
 )

@@ -14,7 +14,7 @@ import cpuaccel
 from compile._compiled import Net, needs_onednn
 from compile.test_int8 import converted
 from cpuaccel.compile.capture import quantized_models
-from cpuaccel.compile.capture.module_attributes import Changes
+from cpuaccel.compile.capture.module_attributes import ChangeCounter
 from cpuaccel.compile.common import report
 from cpuaccel.compile.frontend import converted_models
 
@@ -131,10 +131,10 @@ def test_one_that_changes_before_each_call_is_compiled_as_it_is(
     )
     model, x = _quantized(), _x()
     compiled = torch.compile(model, backend="cpuaccel")
-    for step in range(Changes.MOST + 5):
+    for step in range(ChangeCounter.MOST + 5):
         model.step = 1000 + step
         compiled(x)
-    assert len(lowered) == Changes.MOST + 1
+    assert len(lowered) == ChangeCounter.MOST + 1
     assert sum("from now on: it has changed" in each for each in caplog.messages) == 1
 
 

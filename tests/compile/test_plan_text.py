@@ -35,13 +35,13 @@ def test_programs_of_models_come_back(
 ) -> None:
     torch.backends.quantized.engine = "x86"
     found: list[Program] = []
-    make_program = regions._program
+    make_program = regions._plan_text
 
     def kept(*arguments: object) -> Program:
         found.append(make_program(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(regions, "_program", kept)
+    monkeypatch.setattr(regions, "_plan_text", kept)
     cpuaccel.optimize(make(), (x,), time_budget=0)
     assert found
     for program in found:

@@ -40,12 +40,12 @@ def _graph(call: Callable[..., Tensor], *inputs: Tensor) -> GraphModule:
 def _rejoined(call: Callable[..., Tensor], *inputs: Tensor) -> list[int]:
     """Check that results stay the same; return the number of operands of each linear layer."""
     traced = _graph(call, *inputs)
-    linear_from_bmm.rejoin(traced.graph)
+    linear_from_bmm.restore_linears(traced.graph)
     traced.graph.lint()
     traced.recompile()
     torch.testing.assert_close(traced(*inputs), call(*inputs))
     layers = traced.graph.find_nodes(op="call_function", target=_aten.linear.default)
-    insertion.take_apart(traced.graph)
+    insertion.decompose_preserved(traced.graph)
     traced.graph.lint()
     traced.recompile()
     assert not traced.graph.find_nodes(op="call_function", target=_aten.linear.default)

@@ -125,5 +125,5 @@ def test_no_size_of_a_convolution_becomes_a_condition() -> None:
 
 def test_a_trace_ends_when_it_takes_too_long() -> None:
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(50))).eval()
-    with pytest.raises(TimeoutError), torch_export.within(1e-6):
+    with pytest.raises(TimeoutError), torch_export.time_limit(1e-6):
         torch_export.exported(model, (torch.randn(2, 4),), {}, {(0, 0)})
