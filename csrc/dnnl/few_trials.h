@@ -13,7 +13,8 @@
 
 namespace cpuaccel::dnnl_layer {
 
-// While an instance lives on a thread, hardly anything new is timed there (`rank_alike`).
+// While an instance lives on a thread, tuning is limited there: hardly anything new is timed
+// (`rank_alike`).
 class FewTrials {
  public:
   explicit FewTrials(bool on = true);
@@ -29,7 +30,7 @@ class FewTrials {
   friend bool few_trials();
 };
 
-// Whether an instance that is on lives on this thread.
+// Whether tuning is limited on this thread.
 bool few_trials();
 // Whether a problem without a near timed one may still be timed; counts it.
 bool take_trial();

@@ -16,32 +16,32 @@ namespace {
 
 std::atomic<bool> g_timing{true};
 
-struct Known {
+struct TuningCache {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::leaf, this);
-  std::map<std::string, int> ranks;
+  std::map<std::string, int> results;
   SimilarProblems similar;
 };
 
-Known& known() {
-  static auto& instance = *std::make_unique<Known>().release();
+TuningCache& tuning_cache() {
+  static auto& instance = *std::make_unique<TuningCache>().release();
   return instance;
 }
 
 }  // namespace
 
 std::optional<int> known_rank(const std::string& name) {
-  auto& all = known();
-  const std::scoped_lock lock(all.mutex);
-  const auto found = all.ranks.find(name);
-  return found != all.ranks.end() ? std::optional(found->second) : std::nullopt;
+  auto& cache = tuning_cache();
+  const std::scoped_lock lock(cache.mutex);
+  const auto found = cache.results.find(name);
+  return found != cache.results.end() ? std::optional(found->second) : std::nullopt;
 }
 
-int know_rank(const std::string& name, int rank) {
-  auto& all = known();
-  const std::scoped_lock lock(all.mutex);
-  const auto [found, is_new] = all.ranks.emplace(name, rank);
+int know_rank(const std::string& name, int result) {
+  auto& cache = tuning_cache();
+  const std::scoped_lock lock(cache.mutex);
+  const auto [found, is_new] = cache.results.emplace(name, result);
   if (is_new) {
-    all.similar.add(name, rank);
+    cache.similar.add(name, result);
   }
   return found->second;
 }
@@ -51,9 +51,9 @@ int rank_of(const std::string& name, const std::function<int()>& timed,
   if (const auto found = known_rank(name)) {
     return *found;
   }
-  if (const auto alike = rank_alike(name)) {
-    const int rank = std::max(*alike, 0);
-    return guess ? guess(rank) : rank;
+  if (const auto similar = rank_alike(name)) {
+    const int result = std::max(*similar, 0);
+    return guess ? guess(result) : result;
   }
   return know_rank(name, timed());
 }
@@ -62,9 +62,9 @@ std::optional<int> rank_alike(const std::string& name) {
   if (!few_trials()) {
     return std::nullopt;
   }
-  auto& all = known();
-  const std::scoped_lock lock(all.mutex);
-  const auto found = all.similar.nearest(name);
+  auto& cache = tuning_cache();
+  const std::scoped_lock lock(cache.mutex);
+  const auto found = cache.similar.nearest(name);
   if ((!found || !found->is_near) && take_trial()) {
     return std::nullopt;
   }
@@ -77,17 +77,17 @@ std::string conditions() {
 }
 
 std::map<std::string, int> known_ranks() {
-  const std::scoped_lock lock(known().mutex);
-  return known().ranks;
+  const std::scoped_lock lock(tuning_cache().mutex);
+  return tuning_cache().results;
 }
 
-void set_known_ranks(std::map<std::string, int> ranks) {
-  auto& all = known();
-  const std::scoped_lock lock(all.mutex);
-  all.ranks = std::move(ranks);
-  all.similar.clear();
-  for (const auto& [name, rank] : all.ranks) {
-    all.similar.add(name, rank);
+void set_known_ranks(std::map<std::string, int> results) {
+  auto& cache = tuning_cache();
+  const std::scoped_lock lock(cache.mutex);
+  cache.results = std::move(results);
+  cache.similar.clear();
+  for (const auto& [name, result] : cache.results) {
+    cache.similar.add(name, result);
   }
 }
 
