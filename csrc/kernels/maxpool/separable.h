@@ -1,8 +1,5 @@
-// Separable max pooling in two passes, rows then columns, templated on a vector of bytes. Included
-// by ISA sources only.
-//
-// Vector provides Type, kBytes, load, store, max, and tail<kTaps>(src, stride, taps, dst, bytes),
-// which computes max_of for fewer than kBytes bytes.
+// Separable max pooling in two passes, rows then columns, templated on classes of kernels/bytes: V,
+// and narrower ones for runs that V does not fill, if V has no masks. Included by ISA sources only.
 #pragma once
 
 #include "kernels/maxpool/maxpool.h"
@@ -30,31 +27,31 @@ inline Taps taps_inside(int64_t start, int64_t taps, int64_t dilation, int64_t s
 }
 
 // max_of for kVectors vectors. `kTaps` equals `taps` if that is known at compile time, else 0.
-template <typename Vector, int kVectors, int kTaps>
+template <typename V, int kVectors, int kTaps>
 inline void max_of_vectors(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst) {
-  typename Vector::Type largest[kVectors];
+  typename V::Vector largest[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    largest[v] = Vector::load(src + v * Vector::kBytes);
+    largest[v] = V::load(src + v * V::kBytes);
   }
   const int64_t count = kTaps == 0 ? taps : kTaps;
 #pragma GCC unroll 4
   for (int64_t k = 1; k < count; ++k) {
     for (int v = 0; v < kVectors; ++v) {
-      largest[v] = Vector::max(largest[v], Vector::load(src + k * stride + v * Vector::kBytes));
+      largest[v] = V::max8(largest[v], V::load(src + k * stride + v * V::kBytes));
     }
   }
   for (int v = 0; v < kVectors; ++v) {
-    Vector::store(dst + v * Vector::kBytes, largest[v]);
+    V::store(dst + v * V::kBytes, largest[v]);
   }
 }
 
 // max_of for kBytes to 2 * kBytes bytes, by two vectors that may overlap.
-template <typename Vector, int kTaps>
+template <typename V, int kTaps>
 inline void max_of_two(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
                        int64_t bytes) {
-  max_of_vectors<Vector, 1, kTaps>(src, stride, taps, dst);
-  if (const int64_t last = bytes - Vector::kBytes; last > 0) {
-    max_of_vectors<Vector, 1, kTaps>(src + last, stride, taps, dst + last);
+  max_of_vectors<V, 1, kTaps>(src, stride, taps, dst);
+  if (const int64_t last = bytes - V::kBytes; last > 0) {
+    max_of_vectors<V, 1, kTaps>(src + last, stride, taps, dst + last);
   }
 }
 
@@ -70,42 +67,67 @@ inline void max_of_two(const uint8_t* src, int64_t stride, int64_t taps, uint8_t
   }
 }
 
-template <typename Vector, int kTaps>
+// max_of for fewer bytes than V has.
+template <int kTaps, typename V>
+inline void max_of_few(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
+                       int64_t bytes) {
+  const auto m = V::mask(bytes);
+  auto largest = V::load(src, m);
+  for (int64_t k = 1; k < taps; ++k) {
+    src += stride;
+    largest = V::max8(largest, V::load(src, m));
+  }
+  V::store(dst, largest, m);
+}
+
+template <int kTaps, typename V, typename Narrower, typename... Others>
+inline void max_of_few(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
+                       int64_t bytes) {
+  if (bytes >= Narrower::kBytes) {
+    max_of_two<Narrower, kTaps>(src, stride, taps, dst, bytes);
+  } else if constexpr (sizeof...(Others) > 0) {
+    max_of_few<kTaps, Narrower, Others...>(src, stride, taps, dst, bytes);
+  } else {
+    max_of_bytes(src, stride, taps, dst, bytes);
+  }
+}
+
+template <int kTaps, typename V, typename... Narrower>
 inline void max_of_taps(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst,
                         int64_t bytes) {
-  constexpr int64_t kBytes = Vector::kBytes;
+  constexpr int64_t kBytes = V::kBytes;
   int64_t i = 0;
   for (; i + 4 * kBytes <= bytes; i += 4 * kBytes) {
-    max_of_vectors<Vector, 4, kTaps>(src + i, stride, taps, dst + i);
+    max_of_vectors<V, 4, kTaps>(src + i, stride, taps, dst + i);
   }
   for (; i + kBytes <= bytes; i += kBytes) {
-    max_of_vectors<Vector, 1, kTaps>(src + i, stride, taps, dst + i);
+    max_of_vectors<V, 1, kTaps>(src + i, stride, taps, dst + i);
   }
   if (i == bytes) {
     return;
   }
   if (bytes > kBytes) {  // computes some bytes twice, which is quicker than a narrower loop
     i = bytes - kBytes;
-    max_of_vectors<Vector, 1, kTaps>(src + i, stride, taps, dst + i);
+    max_of_vectors<V, 1, kTaps>(src + i, stride, taps, dst + i);
     return;
   }
-  Vector::template tail<kTaps>(src, stride, taps, dst, bytes);
+  max_of_few<kTaps, V, Narrower...>(src, stride, taps, dst, bytes);
 }
 
 // dst[i] = max over k < taps of src[k * stride + i], for i < bytes; taps >= 1.
-template <typename Vector>
+template <typename V, typename... Narrower>
 inline void max_of(const uint8_t* src, int64_t stride, int64_t taps, uint8_t* dst, int64_t bytes) {
   switch (taps) {  // 2x2 and 3x3 windows are the most common
     case 2:
-      return max_of_taps<Vector, 2>(src, stride, taps, dst, bytes);
+      return max_of_taps<2, V, Narrower...>(src, stride, taps, dst, bytes);
     case 3:
-      return max_of_taps<Vector, 3>(src, stride, taps, dst, bytes);
+      return max_of_taps<3, V, Narrower...>(src, stride, taps, dst, bytes);
     default:
-      return max_of_taps<Vector, 0>(src, stride, taps, dst, bytes);
+      return max_of_taps<0, V, Narrower...>(src, stride, taps, dst, bytes);
   }
 }
 
-template <typename Vector>
+template <typename V, typename... Narrower>
 void maxpool_separable(const MaxpoolShape& shape, const uint8_t* image, int64_t oh,
                        uint8_t* dst_row, uint8_t* scratch) {
   const int64_t C = shape.C;
@@ -119,7 +141,7 @@ void maxpool_separable(const MaxpoolShape& shape, const uint8_t* image, int64_t 
   }
   const uint8_t* columns = image + rows.first * row_bytes;
   if (rows.count > 1) {
-    max_of<Vector>(columns, shape.DH * row_bytes, rows.count, scratch, row_bytes);
+    max_of<V, Narrower...>(columns, shape.DH * row_bytes, rows.count, scratch, row_bytes);
     columns = scratch;
   }
   const auto one = [&](int64_t ow) {
@@ -131,7 +153,7 @@ void maxpool_separable(const MaxpoolShape& shape, const uint8_t* image, int64_t 
       }
       return;
     }
-    max_of<Vector>(columns + taps.first * C, shape.DW * C, taps.count, dst, C);
+    max_of<V, Narrower...>(columns + taps.first * C, shape.DW * C, taps.count, dst, C);
   };
   // Results [begin, end) have all their taps inside of the image.
   const int64_t reach = shape.W + shape.PW - (shape.KW - 1) * shape.DW;
@@ -141,12 +163,12 @@ void maxpool_separable(const MaxpoolShape& shape, const uint8_t* image, int64_t 
     one(ow);
   }
   if (begin < end && shape.SW == 1) {  // taps of neighboring windows are adjacent: one run of bytes
-    max_of<Vector>(columns + (begin - shape.PW) * C, shape.DW * C, shape.KW, dst_row + begin * C,
-                   (end - begin) * C);
+    max_of<V, Narrower...>(columns + (begin - shape.PW) * C, shape.DW * C, shape.KW,
+                           dst_row + begin * C, (end - begin) * C);
   } else {
     for (int64_t ow = begin; ow < end; ++ow) {
-      max_of<Vector>(columns + (ow * shape.SW - shape.PW) * C, shape.DW * C, shape.KW,
-                     dst_row + ow * C, C);
+      max_of<V, Narrower...>(columns + (ow * shape.SW - shape.PW) * C, shape.DW * C, shape.KW,
+                             dst_row + ow * C, C);
     }
   }
   for (int64_t ow = end > begin ? end : begin; ow < shape.OW; ++ow) {
