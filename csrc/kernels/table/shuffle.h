@@ -1,90 +1,93 @@
-// Lookup in a 256-byte table by byte shuffles, templated on a vector type. Included by ISA sources.
+// Lookup in a 256-byte table by byte shuffles, templated on a class of kernels/bytes. Included by
+// ISA sources.
 //
 // A byte shuffle looks up the low four bits of an index and gives 0 if its sign bit is set. So each
 // half of the table takes eight lookups, each with an index 16 less than the one before. The
 // results of all lookups whose index is not negative are combined by exclusive or. Therefore each
 // part holds the difference (exclusive or) of its sixteen entries from the sixteen before. Indices
 // of the other half are negative throughout.
-//
-// Vector: Type, kBytes, load, store, broadcast (16 bytes), zero, fill, exclusive_or, shuffle,
-// subtract (signed, saturating), keep_order (an empty asm: otherwise GCC makes a tree of the
-// exclusive ors and spills its leaves).
 #pragma once
 
+#include "kernels/inline.h"
 #include "kernels/table/table.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-template <typename Vector>
+// An empty asm: without it GCC makes a tree of the exclusive ors and spills its leaves.
+template <typename T>
+CPUACCEL_INLINE void keep_order(T& value) {
+  __asm__("" : "+v"(value));
+}
+
+template <typename V>
 struct ByShuffles {
-  using Type = typename Vector::Type;
+  using Vector = typename V::Vector;
   static constexpr int kParts = 8;
 
-  Type low[kParts];
-  Type high[kParts];
+  Vector low[kParts];
+  Vector high[kParts];
 
   explicit ByShuffles(const uint8_t* table) {
     differences(table, low);
     differences(table + kTableEntries / 2, high);
   }
 
-  static void differences(const uint8_t* half, Type (&parts)[kParts]) {
-    parts[0] = Vector::broadcast(half);
+  static void differences(const uint8_t* half, Vector (&parts)[kParts]) {
+    parts[0] = V::repeat16(half);
     for (int k = 1; k < kParts; ++k) {
-      parts[k] = Vector::exclusive_or(Vector::broadcast(half + 16 * (k - 1)),
-                                      Vector::broadcast(half + 16 * k));
+      parts[k] = V::bits_xor(V::repeat16(half + 16 * (k - 1)), V::repeat16(half + 16 * k));
     }
   }
 
   template <int kVectors>
-  static void look_up_half(const Type (&parts)[kParts], Type (&index)[kVectors],
-                           Type (&entries)[kVectors]) {
-    const Type step = Vector::fill(16);
+  static void look_up_half(const Vector (&parts)[kParts], Vector (&index)[kVectors],
+                           Vector (&entries)[kVectors]) {
+    const Vector step = V::set8(16);
 #pragma GCC unroll 8
     for (int k = 0; k < kParts; ++k) {
-      const Type part = parts[k];
+      const Vector part = parts[k];
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
-        entries[v] = Vector::exclusive_or(entries[v], Vector::shuffle(part, index[v]));
-        Vector::keep_order(entries[v]);
-        index[v] = Vector::subtract(index[v], step);
+        entries[v] = V::bits_xor(entries[v], V::shuffle8(part, index[v]));
+        keep_order(entries[v]);
+        index[v] = V::subtract8_saturating(index[v], step);
       }
     }
   }
 
   template <int kVectors>
   void look_up(const uint8_t* src, uint8_t* dst) const {
-    const Type sign = Vector::fill(-128);
-    Type index[kVectors];
-    Type entries[kVectors];
+    const Vector sign = V::set8(-128);
+    Vector index[kVectors];
+    Vector entries[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      index[v] = Vector::load(src + v * Vector::kBytes);
-      entries[v] = Vector::zero();
+      index[v] = V::load(src + v * V::kBytes);
+      entries[v] = V::set8(0);
     }
     look_up_half<kVectors>(low, index, entries);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {  // reloaded: too few registers to keep it
-      index[v] = Vector::exclusive_or(Vector::load(src + v * Vector::kBytes), sign);
+      index[v] = V::bits_xor(V::load(src + v * V::kBytes), sign);
     }
     look_up_half<kVectors>(high, index, entries);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      Vector::store(dst + v * Vector::kBytes, entries[v]);
+      V::store(dst + v * V::kBytes, entries[v]);
     }
   }
 };
 
-template <typename Vector, int kVectors>
+template <typename V, int kVectors>
 void table_by_shuffles(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table) {
   int64_t i = 0;
   if (count >= 64) {  // for less, the differences cost more than they save
-    const ByShuffles<Vector> entries(table);
-    for (; i + kVectors * Vector::kBytes <= count; i += kVectors * Vector::kBytes) {
+    const ByShuffles<V> entries(table);
+    for (; i + kVectors * V::kBytes <= count; i += kVectors * V::kBytes) {
       entries.template look_up<kVectors>(src + i, dst + i);
     }
-    for (; i + Vector::kBytes <= count; i += Vector::kBytes) {
+    for (; i + V::kBytes <= count; i += V::kBytes) {
       entries.template look_up<1>(src + i, dst + i);
     }
   }
