@@ -1,4 +1,4 @@
-// Copies a row from front to back, for any vector class V of bytes. Included by ISA sources.
+// Copies a row from front to back, for any class V of kernels/bytes. Included by ISA sources.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,9 @@ namespace cpuaccel::kernels {
 namespace {
 
 template <typename V>
-void copy_row(std::byte* dst, const std::byte* src, int64_t bytes) {
+void copy_row(std::byte* dst_row, const std::byte* src_row, int64_t bytes) {
+  auto* dst = reinterpret_cast<uint8_t*>(dst_row);
+  const auto* src = reinterpret_cast<const uint8_t*>(src_row);
   constexpr int kUnroll = 4;
   int64_t at = 0;
   for (; at + kUnroll * V::kBytes <= bytes; at += kUnroll * V::kBytes) {
