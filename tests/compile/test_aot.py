@@ -82,7 +82,9 @@ def package(folder: Path, products_are_left: None) -> Path:
     return Path(shutil.copy(made, folder / "net.pt2"))
 
 
-def test_what_was_checked_is_what_runs(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verified_file_is_the_one_that_runs(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check = archive.verified
 
     def checked(*arguments: Any) -> Any:

@@ -69,7 +69,7 @@ def test_it_gets_rows(name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
         torch.testing.assert_close(found(x), expected, atol=1e-5, rtol=1e-4)
 
 
-def test_torchs_program_of_a_region_gives_it_rows() -> None:
+def test_the_torch_fallback_of_a_region_gets_dense_rows() -> None:
     torch.manual_seed(0)
     q = torch.randn(1, 2, 8, 16).contiguous(memory_format=torch.channels_last)
     graph = torch.fx.Graph()

@@ -49,7 +49,7 @@ def test_it_draws_no_random_numbers_of_torch() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_what_was_timed_is_known() -> None:
+def test_attention_is_timed_and_its_choice_is_cached() -> None:
     # One thread: while other tests run, one of two threads may have to wait for a core.
     given = {"CPUACCEL_MAX_ISA": "ref", "CPUACCEL_DETERMINISTIC": "0", "OMP_NUM_THREADS": "1"}
     timed, name, known, untimed = json.loads(run_python(_ASKED, **given))

@@ -47,7 +47,7 @@ def test_modes(mode: str) -> None:
     assert seen(_model(), _x(), mode=mode).kinds() == [("Convolution", "ReLU")]
 
 
-def test_an_unknown_mode_is_refused() -> None:
+def test_an_unknown_mode_raises() -> None:
     with pytest.raises(Exception, match="mode: expected one of default"):
         seen(_model(), _x(), mode="fastest")
 
@@ -92,7 +92,7 @@ def test_the_two_switches() -> None:
         assert cpuaccel.stats()["calls"]["graph_region.cpuaccel"] == 1
 
 
-def test_explain_names_partitions_and_what_is_left() -> None:
+def test_explain_names_partitions_and_fallbacks() -> None:
     model = Lambda(lambda self, x: torch.cumsum(F.relu(self.conv(x)), 1), conv=nn.Conv2d(4, 8, 3))
     with torch.no_grad():
         torch._dynamo.reset()

@@ -78,7 +78,7 @@ def test_patterns_of_bf16_values_under_autocast(pattern: Pattern, kinds: Partiti
 
 @pytest.mark.usefixtures("bf16")
 @pytest.mark.parametrize("autocast", [False, True])
-def test_linear_layers_and_what_follows(autocast: bool) -> None:
+def test_linear_layers_and_post_ops(autocast: bool) -> None:
     def block(self: Any, x: Tensor) -> Tensor:
         return self.down(F.gelu(self.up(x)))
 

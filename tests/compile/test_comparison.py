@@ -49,7 +49,7 @@ def test_fp32_goes_by_the_largest_value(by: float, within: bool) -> None:
     assert found.where == "output[1, 2, 3]"
 
 
-def test_what_may_be_rounding_is_held_against_float64() -> None:
+def test_differences_that_may_be_rounding_are_compared_with_float64() -> None:
     exact = _values().double() + 5e-4  # as far from eager
     found, asked = _compared(_moved(1e-3), _values(), exact=exact)
     assert len(asked) == 1
@@ -65,7 +65,7 @@ def test_what_may_be_rounding_is_held_against_float64() -> None:
     assert found.against == "the model"
 
 
-def test_bf16_is_held_against_fp32_where_it_is_far_from_eager() -> None:
+def test_bf16_far_from_eager_is_compared_with_fp32() -> None:
     exact = _values()
     eager = exact * 1.02
     for factor, asks, within in ((1.025, 0, True), (1.045, 1, True), (1.06, 1, False)):
@@ -84,9 +84,7 @@ def test_int8_goes_by_the_norm(factor: float, within: bool) -> None:
 @pytest.mark.parametrize(
     ("factor", "within"), [(0.9, True), (1.14, True), (1.19, True), (1.21, False)]
 )
-def test_int8_is_held_against_float64_where_it_is_far_from_eager(
-    factor: float, within: bool
-) -> None:
+def test_int8_far_from_eager_is_compared_with_float64(factor: float, within: bool) -> None:
     exact = _values().double()
     found, asked = _compared(_values() * factor, _values() * 1.1, "int8", exact)
     assert len(asked) == (factor != 1.14)  # which is close enough to eager
@@ -96,7 +94,7 @@ def test_int8_is_held_against_float64_where_it_is_far_from_eager(
 
 
 @pytest.mark.parametrize("arithmetic", ["fp32", "bf16", "int8"])
-def test_what_is_no_number(arithmetic: str) -> None:
+def test_nan_and_infinity(arithmetic: str) -> None:
     values = _values()
     values[0, 0, 0], values[0, 0, 1] = torch.nan, -torch.inf
     assert _compared(values.clone(), values, arithmetic)[0].is_within
@@ -109,7 +107,7 @@ def test_what_is_no_number(arithmetic: str) -> None:
             assert not _compared(other, values, arithmetic)[0].is_within, (wrong, place)
 
 
-def test_what_is_no_float_is_the_same_or_not() -> None:
+def test_values_other_than_floats_are_equal_or_not() -> None:
     eager = {"ids": torch.tensor([1, 2, 3]), "number": 3, "none": None, "text": "a"}
     assert _compared(dict(eager, ids=eager["ids"].clone()), eager)[0].is_within
     found, _ = _compared({**eager, "ids": torch.tensor([1, 2, 4])}, eager)
@@ -129,7 +127,7 @@ def test_what_is_no_float_is_the_same_or_not() -> None:
         ((torch.zeros(2), torch.zeros(2)), "the result is "),
     ],
 )
-def test_what_is_of_another_form(found: Any, says: str) -> None:
+def test_results_of_another_structure(found: Any, says: str) -> None:
     import re
 
     difference, asked = _compared([found], [torch.zeros(2)])
@@ -138,7 +136,7 @@ def test_what_is_of_another_form(found: Any, says: str) -> None:
     assert not asked
 
 
-def test_kinds_of_tensors() -> None:
+def test_tensor_classes_and_dtypes() -> None:
     empty, scalar, complex_ = torch.zeros(0, 3), torch.tensor(2.0), torch.randn(4) * 1j
     coded = torch.quantize_per_tensor(_values(), 0.1, 128, torch.quint8)
     for each in (empty, scalar, complex_, coded, _values().bfloat16(), torch.tensor([True])):

@@ -71,7 +71,7 @@ RETURNED: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("forward", RETURNED.values(), ids=RETURNED)
-def test_what_is_returned_is_new_in_each_call(forward: Callable[..., Any]) -> None:
+def test_returned_tensors_are_new_in_each_call(forward: Callable[..., Any]) -> None:
     net, x = _net(forward)
     with torch.no_grad():
         optimized = cpuaccel.optimize(net, (x,))
@@ -89,7 +89,7 @@ def test_random_numbers_are_others_in_each_call() -> None:
     assert not torch.equal(first, second)
 
 
-def test_large_ones_are_left() -> None:
+def test_large_tensors_are_not_folded() -> None:
     net, x = _net(lambda self, x: self.linear(x) + torch.arange(1 << 20).sum())
     assert _made_in_calls(net, x) == ["arange"]
 

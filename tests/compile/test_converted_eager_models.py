@@ -107,7 +107,7 @@ def test_changes_are_followed(compiled: bool) -> None:
     torch.testing.assert_close(run(x), model(x))
 
 
-def test_a_part_of_a_model_of_floats() -> None:
+def test_an_int8_submodule_of_a_float_model() -> None:
     model, x = nn.Sequential(_model(), nn.Linear(4, 4)).eval(), _x()
     compiled = torch.compile(model, backend="cpuaccel", fullgraph=True)
     torch.testing.assert_close(compiled(x), model(x), atol=1e-2, rtol=0)
@@ -163,7 +163,7 @@ class _ByType(nn.Module):
         return self.net(x if shift is None else x + shift)
 
 
-def test_arguments_of_other_kinds_run_the_model() -> None:
+def test_other_argument_types_run_the_model() -> None:
     model, x = _converted(_ByType()), _x()
     compiled = torch.compile(model, backend="cpuaccel")
     for args, kwargs in (((x,), {}), (([x],), {}), ((x, x), {}), ((x,), {"shift": x})):
@@ -180,7 +180,7 @@ class _ByTensor(nn.Module):
         return self.net(x) if isinstance(x, Tensor) else self.net(x) * 0
 
 
-def test_a_trace_that_is_not_what_the_model_does_is_not_used() -> None:
+def test_a_trace_with_other_results_is_not_used() -> None:
     model, x = _converted(_ByTensor()), _x()
     compiled = torch.compile(model, backend="cpuaccel")
     torch.testing.assert_close(compiled(x), model(x), atol=0.05, rtol=0)

@@ -70,7 +70,7 @@ def test_module_compile() -> None:
     assert _is_integers()
 
 
-def test_a_part_of_a_model() -> None:
+def test_a_submodule() -> None:
     class Whole(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -103,7 +103,7 @@ def _scale(model: Any) -> None:
     ids=["in place", "replaced", "scale", "hook", "hook of floats", "mode"],
 )
 @torch.no_grad()
-def test_what_is_beside_a_part_is_followed(change: Any, optimized: bool) -> None:
+def test_changes_beside_a_submodule_are_followed(change: Any, optimized: bool) -> None:
     net = Net(
         lambda self, x: torch.add(self.conv(x), x).mean((2, 3)), conv=nn.Conv2d(8, 8, 3, padding=1)
     )
@@ -156,7 +156,7 @@ def test_two_of_a_class_have_their_own_scales() -> None:
             torch.testing.assert_close(compiled(x), model(x))
 
 
-def test_what_is_replaced_is_followed() -> None:
+def test_replaced_attributes_are_followed() -> None:
     model, other, x = _quantized(), _quantized(), _x()
     compiled = torch.compile(model, backend="cpuaccel")
     compiled(x)
@@ -176,7 +176,7 @@ def test_off_it_is_torch_s() -> None:
     assert _is_integers()
 
 
-def test_what_cannot_be_lowered_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_lowering_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = _quantized(), _x()
 
     def refuse(_: nn.Module) -> nn.Module:
@@ -189,7 +189,7 @@ def test_what_cannot_be_lowered_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     assert cpuaccel.stats()["fallbacks"]["graph: not lowered: a reason"] == 1
 
 
-def test_other_backends_and_models_are_left_alone() -> None:
+def test_other_backends_and_models_are_not_patched() -> None:
     float_model, x = _net().eval(), _x()
     with torch.no_grad():
         compiled = torch.compile(float_model, backend="cpuaccel")

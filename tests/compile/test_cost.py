@@ -58,7 +58,7 @@ def test_the_first_row_that_matches(dtype: str, work: int, taken: bool, speedup:
 
 
 @pytest.mark.parametrize(("place", "taken"), [("between", True), ("beside", False)])
-def test_what_joins_others_may_be_as_fast(
+def test_partitions_that_join_others_need_not_be_faster(
     place: str, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = Row("", "", "pool", "any", "any", 0, 0, 0.99, "a")
@@ -67,7 +67,7 @@ def test_what_joins_others_may_be_as_fast(
 
 
 @pytest.mark.usefixtures("table")
-def test_what_has_no_row_is_left() -> None:
+def test_a_family_without_a_row_is_a_fallback() -> None:
     chosen = choose(Facts(("MatMul",), "f32", 2, 1, "chain"))
     assert chosen == cost.Choice(False, "product chain: not measured")
 
@@ -80,7 +80,7 @@ def test_chains_of_one_row_are_taken_but_in_packages() -> None:
         assert not choose(facts).taken
 
 
-def test_what_numbers_decide_needs_no_row() -> None:
+def test_fixed_choices_need_no_row() -> None:
     assert choose(Facts(("q_linear",), "u8", 1, 1, "alone")).taken
     assert choose(Facts(("q_add",), "u8", 1, 1, "beside")).taken
     assert not choose(Facts(("q_add",), "u8", 1, 1, "alone")).taken
@@ -160,7 +160,7 @@ def test_a_table_is_written_and_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_table(text: str, message: str, tmp_path: Path) -> None:
+def test_a_bad_table_raises(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):

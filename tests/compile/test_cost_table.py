@@ -38,7 +38,7 @@ def test_softmax_between_products_is_in_their_region() -> None:
 
 # Products of one row do not run on oneDNN.
 @pytest.mark.parametrize(("rows", "taken"), [(1, True), (4, False), (64, True)])
-def test_products_of_few_rows_are_left(rows: int, taken: bool) -> None:
+def test_products_of_few_rows_are_fallbacks(rows: int, taken: bool) -> None:
     model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))
     found = seen(model, torch.randn(rows, 512))
     assert bool(found.regions) == taken

@@ -85,7 +85,7 @@ def test_sizes_of_inputs_are_read_from_them(name: str) -> None:
     assert all(node.args[0].op == "placeholder" for node in sizes)
 
 
-def test_what_is_written_to_is_written_to() -> None:
+def test_mutations_of_buffers_and_inputs_stay() -> None:
     class Counts(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -94,7 +94,7 @@ def test_a_view_to_a_size_that_its_source_has_not() -> None:
     assert len(found.regions) == 1
 
 
-def test_a_view_to_sizes_that_only_the_input_has_is_left() -> None:
+def test_a_view_with_dynamic_sizes_of_the_input_is_a_fallback() -> None:
     torch.manual_seed(0)
 
     def apart(self: Any, x: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ def _in_patterns() -> set[str]:
     }
 
 
-def test_each_kind_of_ours_is_in_the_list() -> None:
+def test_each_cpuaccel_op_kind_is_in_the_list() -> None:
     native = _native.native()
     assert native is not None
     assert set(native.own_step_kinds()) == set(KERNELS)

@@ -105,7 +105,7 @@ def test_every_way_computes_the_same(
 
 
 @TYPES
-def test_a_function_of_ours_behind(dtype: torch.dtype) -> None:
+def test_a_post_op_by_a_cpuaccel_kernel(dtype: torch.dtype) -> None:
     model, x = _model(F.silu, dtype)
     with torch.no_grad():
         optimized = _timed(model, x)
@@ -115,7 +115,7 @@ def test_a_function_of_ours_behind(dtype: torch.dtype) -> None:
             assert sum("+eltwise" in name for name in names) == behind, names
 
 
-def test_what_a_file_says_of_another_function_is_not_believed() -> None:
+def test_a_tuning_cache_entry_of_another_post_op_is_ignored() -> None:
     model, x = _model(F.relu, torch.float32)
     with torch.no_grad():
         optimized = cpuaccel.optimize(model, (x,))
@@ -200,7 +200,7 @@ def test_gates(dtype: torch.dtype, function: Callable[[Tensor], Tensor], batch: 
     assert re.search(r"^Convolution\+(Hard)?Sigmoid +onednn ", text, flags=re.MULTILINE), text
 
 
-def test_what_is_padded_is_no_gate() -> None:
+def test_a_padded_convolution_is_not_a_gate() -> None:
     torch.manual_seed(0)
     model = Lambda(
         lambda self, x: self.padded(x.mean((2, 3), keepdim=True)) * x,

@@ -117,7 +117,7 @@ def test_the_steps(dtype: torch.dtype) -> None:
     assert all(kernel.startswith("cpuaccel column_affine:") for kernel in norms), steps
 
 
-def test_only_what_is_new_is_copied() -> None:
+def test_only_new_inputs_are_copied() -> None:
     """Measured by the bytes in `explain`: 5 channels each after the first, which has 17."""
     model, x = Dense().eval(), _image(torch.float32, 1, 12, 6, 7)
     with torch.no_grad():

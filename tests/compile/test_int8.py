@@ -122,7 +122,7 @@ def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
     assert of(check_steps(lowered, expected, *inputs)) == kinds
 
 
-def test_a_weight_that_a_layer_reads_is_not_said_to_be_left() -> None:
+def test_a_weight_that_a_layer_reads_is_not_a_fallback() -> None:
     """A per-tensor weight, which is quantized by the same op as values."""
     model, x = Net(lambda self, x: self.layer(x), layer=nn.ConvTranspose2d(16, 8, 3)), _image()
     skip_layers_of_libraries(model)

@@ -73,7 +73,7 @@ def _optimized(name: str, threads: int) -> tuple[nn.Module, nn.Module, Tensor]:
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 @pytest.mark.parametrize("threads", [2, 3])
-def test_bytes_are_those_of_whole_ones(name: str, threads: int) -> None:
+def test_slices_give_the_bytes_of_a_whole_layer(name: str, threads: int) -> None:
     model, optimized, x = _optimized(name, threads)
     expected = model(x)
     for rank, slices in ((SLICED, threads), (WHOLE, 1)):
@@ -96,7 +96,7 @@ def test_slices_run_in_one_team() -> None:
     assert teams == {SLICED: 1, WHOLE: 0}
 
 
-def test_what_is_timed_is_known_by_its_slices() -> None:
+def test_timed_problems_have_their_slices_in_the_key() -> None:
     _optimized("padded", 2)
     known = [name for name in _native.load().known_ranks() if name.startswith("conv ")]
     assert known

@@ -72,7 +72,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], int]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_no_bias_is_added_behind(case: str) -> None:
+def test_addends_other_than_a_bias_are_added_after_the_layer(case: str) -> None:
     behind, sizes, operands = CASES[case]
     x, weight, other = torch.randn(THREE), torch.randn(OUT, WIDTH), torch.randn(sizes)
     assert _rejoined(lambda x, w, b: behind(F.linear(_turned(x), w), b), x, weight, other) == [
@@ -102,7 +102,7 @@ def _products(model: nn.Module, x: Tensor) -> list[str]:
     return [f"{step.kinds}: {step.sizes}" for step in plan.steps if "MatMul" in step.kinds]
 
 
-def test_plans_have_one_matrix_and_fuse_what_follows() -> None:
+def test_plans_have_one_matrix_and_fuse_post_ops() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(WIDTH, OUT)
     model = Lambda(lambda self, x: F.relu(self.layer(_turned(x))), layer=layer).eval()

@@ -71,7 +71,7 @@ def moves(draw: Any) -> tuple[list[int], list[Callable[[Tensor], Tensor]]]:
 
 
 @given(moves())
-def test_moves_rebuilt_move_the_same(
+def test_rebuilt_view_chains_are_equal(
     drawn: tuple[list[int], list[Callable[[Tensor], Tensor]]],
 ) -> None:
     sizes, chain = drawn

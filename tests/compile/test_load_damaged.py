@@ -191,7 +191,7 @@ def test_weights_beyond_their_memory(saved: Path) -> None:
     _refused(saved, "its facts do not match format 2: KeyError")
 
 
-def test_what_torch_cannot_read(saved: Path) -> None:
+def test_files_that_torch_cannot_read(saved: Path) -> None:
     """The damaged file has a valid digest, as an attacker could make it."""
     with zipfile.ZipFile(saved) as whole:
         facts = next(name for name in whole.namelist() if name.endswith(_FACTS))

@@ -28,7 +28,7 @@ from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
         (lambda x: (x[0, 0, 0], x), [0], True),
     ],
 )
-def test_what_shares_memory(
+def test_tensors_that_share_memory(
     of: Callable[[Tensor], tuple[Any, ...]], written: list[int], shared: bool
 ) -> None:
     leaves = of(torch.zeros(4, 2, 8))

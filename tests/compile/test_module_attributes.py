@@ -65,7 +65,7 @@ def test_another_order_is_no_change() -> None:
     assert attributes.is_unchanged()
 
 
-def test_what_is_written_in_place_is_for_others() -> None:
+def test_contents_of_tensors_and_dicts_are_not_compared() -> None:
     net = _Net()
     attributes = AttributeSnapshot(net)
     with torch.no_grad():
@@ -90,7 +90,7 @@ def test_numbers_written_without_a_trace_are_found_in_64_looks() -> None:
     assert not all(attributes.is_unchanged() for _ in range(64))
 
 
-def test_numbers_of_inference_mode_do_not_count_their_writes() -> None:
+def test_mutations_of_inference_tensors_are_found_by_value() -> None:
     with torch.inference_mode():
         number = torch.ones(1)
     attributes = AttributeSnapshot(_Net(), [number])
@@ -106,7 +106,7 @@ def test_numbers_are_tensors() -> None:
         AttributeSnapshot(_Net(), wrong)
 
 
-def test_what_moves_to_the_next_table_is_seen() -> None:
+def test_a_value_that_moves_to_the_next_dict_is_seen() -> None:
     value = object()
     first: dict[str, object] = {"a": value}
     second: dict[str, object] = {}
@@ -116,7 +116,7 @@ def test_what_moves_to_the_next_table_is_seen() -> None:
     assert not tables.is_unchanged()
 
 
-def test_what_is_put_back_is_as_before() -> None:
+def test_restored_attributes_are_unchanged() -> None:
     value = object()
     table: dict[str, object] = {"a": value}
     tables = DictSnapshot([table])
@@ -141,7 +141,7 @@ def test_each_table_has_a_version() -> None:
         _native.load().same_objects(({},), (), None, bytearray(7))
 
 
-def test_what_was_changed_can_be_named_and_put_back() -> None:
+def test_changed_attributes_are_named_and_restored() -> None:
     model: Any = nn.Sequential(OrderedDict(norm=nn.BatchNorm2d(8), linear=nn.Linear(8, 8)))
     attributes = AttributeSnapshot(model)
     model.norm.eps, model.more = 0.5, 1

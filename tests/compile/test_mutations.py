@@ -143,7 +143,7 @@ def _fallbacks() -> str:
 @needs_attention
 @WAYS
 @pytest.mark.parametrize("at", [0, 20, LENGTH - 1])
-def test_one_plan_writes(way: Callable[[nn.Module], nn.Module], at: int) -> None:
+def test_one_region_updates_the_cache(way: Callable[[nn.Module], nn.Module], at: int) -> None:
     _is_as_eager(way, _layer(at=at))
     assert len(report.reports()[-1].regions) == 1
     assert _kinds().count("slice_scatter") == 2
@@ -159,7 +159,7 @@ def test_two_threads(way: Callable[[nn.Module], nn.Module]) -> None:
 
 @WAYS
 @pytest.mark.parametrize("kind", [SumOfCache, ReadBefore, WrittenTwice])
-def test_what_is_read_elsewhere_is_left(
+def test_a_mutated_tensor_that_is_read_elsewhere_is_a_fallback(
     way: Callable[[nn.Module], nn.Module], kind: Callable[..., Layer]
 ) -> None:
     _is_as_eager(way, _layer(kind))
@@ -255,7 +255,7 @@ def test_a_cache_of_the_call(is_shared: bool) -> None:
             torch.testing.assert_close(mine, its, atol=1e-5, rtol=1e-4)
 
 
-def test_writes_count_as_versions() -> None:
+def test_mutations_increment_the_version() -> None:
     model = _layer()
     with torch.no_grad():
         made = _optimized(model)
@@ -291,7 +291,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 @needs_attention
 @pytest.mark.parametrize("written", [-1, 3])
-def test_writes_that_a_program_does_not_make(written: int) -> None:
+def test_a_wrong_number_of_mutated_inputs(written: int) -> None:
     model = _layer()
     with torch.no_grad():
         (made,) = _optimized(model)._captures.values()  # type: ignore[union-attr]

@@ -110,7 +110,7 @@ def test_a_value_that_is_read_as_it_is_and_turned() -> None:
         lambda y: y.unfold(1, 3, 2),
     ],
 )
-def test_views_of_what_lies_otherwise(view: Callable[[Tensor], Tensor]) -> None:
+def test_views_of_tensors_with_other_strides(view: Callable[[Tensor], Tensor]) -> None:
     """A convolution returns images in channels_last, where eager's are contiguous."""
     model = Lambda(lambda self, x: torch.cumsum(view(self.conv(x)), 0), conv=nn.Conv2d(3, 8, 3))
     x = torch.randn(2, 3, 9, 9)
@@ -125,7 +125,7 @@ def test_views_of_what_lies_otherwise(view: Callable[[Tensor], Tensor]) -> None:
 @pytest.mark.parametrize(
     "between", [lambda y: y, F.relu, lambda y: y.permute(0, 2, 1, 3), lambda y: F.relu(y) + 1]
 )
-def test_what_is_read_by_its_place_in_memory(between: Callable[[Tensor], Tensor]) -> None:
+def test_as_strided_reads_memory_by_offset(between: Callable[[Tensor], Tensor]) -> None:
     def of(self: Any, x: Tensor) -> Tensor:
         y = between(self.b(self.a(x)))
         return torch.as_strided(y, (2, 3, 5), (7, 2, 1), 3) + 1

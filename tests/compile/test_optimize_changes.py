@@ -266,7 +266,7 @@ def test_a_call_that_cannot_be_captured_is_made_once() -> None:
     ],
     ids=["sparse", "csr", "meta", "expanded", "uninitialized"],
 )
-def test_tensors_that_nothing_reads_are_left_alone(held: Callable[[], Tensor]) -> None:
+def test_unread_tensors_are_not_touched(held: Callable[[], Tensor]) -> None:
     class Branches(_Net):
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) if x.sum() > 0 else x
@@ -280,7 +280,7 @@ def test_tensors_that_nothing_reads_are_left_alone(held: Callable[[], Tensor]) -
         _plan(model)
 
 
-def test_what_is_made_once_is_kept() -> None:
+def test_attributes_set_in_the_first_call_are_kept() -> None:
     model = _MakesATable()
     made = _plan(model)
     assert model.table is not None
@@ -289,7 +289,7 @@ def test_what_is_made_once_is_kept() -> None:
     assert len(made.reports) == 1
 
 
-def test_what_cannot_be_captured_leaves_nothing_behind() -> None:
+def test_a_failed_capture_leaves_nothing_behind() -> None:
     class Branches(_Net):
         def __init__(self) -> None:
             super().__init__()

@@ -29,7 +29,7 @@ def _raise(_: Tensor) -> Tensor:
     raise RuntimeError("not today\nand why")
 
 
-def test_what_matches_runs() -> None:
+def test_a_plan_within_the_bound_runs() -> None:
     optimized = cpuaccel.optimize(net(), (image(),))
     verdict = optimized.verdict
     assert verdict is not None
@@ -56,7 +56,7 @@ def test_what_matches_runs() -> None:
         (_raise, "the plan raises RuntimeError: not today"),
     ],
 )
-def test_what_is_off_does_not_run(
+def test_a_plan_beyond_the_bound_does_not_run(
     change: Callable[[Any], Any],
     says: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -132,7 +132,7 @@ def test_integers_are_no_floats_under_autocast() -> None:
     assert "a model with quantized and float layers, under autocast" in verdict.reason
 
 
-def test_bf16_is_held_against_fp32(monkeypatch: pytest.MonkeyPatch, bf16: None) -> None:
+def test_bf16_is_compared_with_fp32(monkeypatch: pytest.MonkeyPatch, bf16: None) -> None:
     model, x = net().bfloat16(), image().bfloat16()
     # More than a hundredth from bf16's eager result, but less than twice eager's error from fp32's.
     change_plans(monkeypatch, lambda result: result * 1.015)
@@ -156,7 +156,7 @@ def test_autocast_is_bf16(bf16: None) -> None:
     assert optimized.reports[0].kinds()[0] == ("Convolution", "ReLU")
 
 
-def test_what_a_model_keeps_from_autocast_is_not_cast(bf16: None) -> None:
+def test_modules_that_disable_autocast_are_not_cast(bf16: None) -> None:
     def of(self: Any, x: Tensor) -> Tensor:
         with torch.autocast("cpu", enabled=False):
             exact = torch.outer(x[0], x[1])
@@ -170,7 +170,7 @@ def test_what_a_model_keeps_from_autocast_is_not_cast(bf16: None) -> None:
         torch.testing.assert_close(optimized(x), model(x), atol=0.02, rtol=0.02)
 
 
-def test_rounding_that_the_net_makes_larger_is_held_against_float64() -> None:
+def test_amplified_rounding_is_compared_with_float64() -> None:
     """Only differences of numbers around three hundred remain."""
 
     def of(self: Any, x: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def test_numbers_drawn_in_another_order_are_not_taken(monkeypatch: pytest.Monkey
     assert "draws random numbers" in verdict.reason
 
 
-def test_a_model_that_is_not_itself_twice_runs_as_it_is() -> None:
+def test_a_model_whose_results_differ_from_call_to_call_runs_without_a_plan() -> None:
     calls = itertools.count()
     model = Lambda(lambda self, x: self.linear(x) + next(calls), linear=nn.Linear(16, 16)).eval()
     verdict = cpuaccel.optimize(model, (torch.randn(4, 16),)).verdict

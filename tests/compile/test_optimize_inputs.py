@@ -27,7 +27,7 @@ def _fallbacks() -> dict[str, int]:
     }
 
 
-def test_another_layout_of_images_is_a_kind_of_its_own() -> None:
+def test_another_layout_of_images_is_another_signature() -> None:
     model = net()
     optimized = cpuaccel.optimize(model, (image(),))
     x = image().to(memory_format=torch.channels_last)
@@ -111,7 +111,7 @@ def test_numbers_that_are_equal_are_told_apart() -> None:
     assert len(optimized.verdicts) == 4
 
 
-def test_more_kinds_than_are_kept_are_the_models(
+def test_the_model_runs_for_signatures_beyond_the_maximum(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MAX_CAPTURES", 2)
@@ -131,7 +131,7 @@ def test_more_kinds_than_are_kept_are_the_models(
     assert f"{first}; float32[2, 8], 2.5;" in said
 
 
-def test_what_cannot_be_captured_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_captures_are_not_repeated_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def fail(*_: Any) -> Any:
@@ -254,7 +254,7 @@ def test_a_mirror_holds_the_very_tensors() -> None:
     assert model.conv.weight is not None
 
 
-def test_what_is_traced_around_it_sees_the_model() -> None:
+def test_a_trace_around_it_sees_the_model() -> None:
     class Outer(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -94,7 +94,7 @@ def test_without_a_budget_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> N
     assert not timed
 
 
-def test_what_is_off_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_beyond_the_bound_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = take(monkeypatch)
     change_plans(monkeypatch, lambda result: result + 1)
     found = cpuaccel.optimize(net(), (image(),)).verdict
@@ -103,7 +103,7 @@ def test_what_is_off_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not timed
 
 
-def test_what_was_optimized_while_it_was_off_is_timed_later(
+def test_a_model_optimized_while_cpuaccel_was_off_is_timed_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     timed = take(monkeypatch, plan=1e-3, model=2e-3)
@@ -118,7 +118,7 @@ def test_what_was_optimized_while_it_was_off_is_timed_later(
     assert len(timed) == 1
 
 
-def test_copies_and_what_is_loaded_are_timed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_and_unpickled_modules_are_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = take(monkeypatch, plan=2e-3, model=1e-3)
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)).eval()
     optimized = cpuaccel.optimize(model, (image(),), time_budget=0.5)
@@ -169,7 +169,7 @@ def _times(int8: float, fp32: float) -> dict[str, float]:
     return {"plan": int8, "model": int8 * 2, "fp32_plan": fp32, "fp32_model": fp32 * 2}
 
 
-def test_int8_is_kept_where_it_is_not_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_runs_if_it_is_not_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = take(monkeypatch, **_times(int8=1e-3, fp32=2e-3))
     fp32 = net()
     int8 = quantized(fp32)
@@ -184,7 +184,7 @@ def test_int8_is_kept_where_it_is_not_slower(monkeypatch: pytest.MonkeyPatch) ->
     assert "of fp32's norm" in str(found)
 
 
-def test_fp32_is_kept_where_int8_is_slower(
+def test_fp32_runs_if_int8_is_slower(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     take(monkeypatch, **_times(int8=3e-3, fp32=2e-3))
@@ -215,7 +215,7 @@ def test_of_either_the_model_runs_where_its_plan_is_slower(
         assert torch.equal(optimized(image()), fp32(image()))
 
 
-def test_where_nothing_is_timed_int8_is_kept() -> None:
+def test_int8_runs_if_nothing_is_timed() -> None:
     fp32 = net()
     int8 = quantized(fp32)
     for options, why in (({}, "CPUACCEL_DETERMINISTIC"), ({"time_budget": 0}, "time_budget is 0")):

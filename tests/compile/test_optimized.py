@@ -34,7 +34,7 @@ def test_a_model_with_structured_results() -> None:
     assert len(made.regions) == 1
 
 
-def test_what_torch_export_made() -> None:
+def test_modules_that_torch_export_made() -> None:
     """An exported module always reports training mode, and rejects eval()."""
     net = _net()
     with torch.no_grad():
@@ -112,7 +112,7 @@ def test_in_training_mode_the_model_runs() -> None:
     assert not torch.equal(before, net.norm.running_mean)
 
 
-def test_what_cannot_be_captured_runs_as_it_is() -> None:
+def test_a_model_that_cannot_be_captured_runs_without_a_plan() -> None:
     def of(self: Any, x: Tensor) -> Tensor:
         return self.conv(x) if float(x.sum()) > 0 else self.conv(-x)
 

@@ -116,7 +116,7 @@ def test_more_rows_are_onednns() -> None:
     assert all(kernel.startswith("onednn") for kernel in steps.values()), steps
 
 
-def test_odd_sizes_and_rows_of_two_programs() -> None:
+def test_odd_sizes_and_rows_of_two_plans() -> None:
     """The weights are packed once for both plans."""
     torch.manual_seed(0)
     model = nn.Linear(77, 101).eval()
@@ -294,7 +294,7 @@ def test_other_convolutions_are_no_products(layer: nn.Module) -> None:
     assert not _problems("pixels")
 
 
-def test_what_is_not_timed_is_onednns() -> None:
+def test_problems_that_are_not_timed_run_on_onednn() -> None:
     config.set("deterministic", True)
     model, x = Chain(F.relu, True), torch.randn(16, WIDTH)
     with torch.no_grad():

@@ -189,7 +189,7 @@ def test_products_of_two_activations() -> None:
     assert seen(model, torch.randn(3, 5, 8), torch.randn(3, 7, 8)).kinds() == [("MatMul",)]
 
 
-def test_nothing_for_onednn_is_left_to_inductor_and_said() -> None:
+def test_unsupported_ops_run_on_inductor_and_are_reported() -> None:
     found = seen(Lambda(lambda self, x: torch.cumsum(F.relu(x), 1)), torch.randn(3, 5))
     assert found.regions == ()
     assert [left.op for left in found.left] == ["relu.default"]

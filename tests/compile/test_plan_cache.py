@@ -76,7 +76,7 @@ def test_nor_do_they_where_the_cache_is_smaller() -> None:
         cpuaccel.config.set("graph_cache_capacity", capacity)
 
 
-def test_sizes_that_are_kept_in_eager_mode_are_bounded() -> None:
+def test_cached_sizes_in_eager_mode_are_bounded() -> None:
     cpuaccel.clear_caches()
     optimized = cpuaccel.optimize(_net(), (torch.randn(1, 3, 40, 40),))
     assert _grows_by(optimized) < 16

@@ -63,7 +63,7 @@ def _words(line: str) -> str:
     return " ".join(line.split())
 
 
-def test_it_prints_what_the_file_is_for_and_each_step(
+def test_it_prints_the_signature_and_each_step(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = _printed(capsys, saved)
@@ -245,7 +245,7 @@ def test_out_that_cannot_be_written(
     assert str(saved) in _error(capsys, saved, "--no-run", "--svg", below_a_file)
 
 
-def test_what_is_there_stays_where_drawing_fails(
+def test_an_existing_drawing_stays_if_drawing_fails(
     saved: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

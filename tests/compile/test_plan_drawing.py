@@ -103,7 +103,7 @@ def test_a_region_with_several_results(tmp_path: Path) -> None:
     } <= found
 
 
-def test_what_views_look_at_is_followed(tmp_path: Path) -> None:
+def test_views_are_followed_to_their_sources(tmp_path: Path) -> None:
     model = Net(
         lambda self, x: self.head(self.conv(x).flatten(1)),
         conv=nn.Conv2d(3, 4, 3),
@@ -144,7 +144,7 @@ class _Counting(nn.Module):
         return torch.cumsum(x, 1) * self.calls
 
 
-def test_what_a_model_writes_to_its_buffers_is_no_result(tmp_path: Path) -> None:
+def test_mutated_buffers_are_no_results(tmp_path: Path) -> None:
     path = _saved(_Counting().eval(), torch.randn(2, 3), tmp_path / "net.pt2")
     drawing = _drawn(path, run=False)
     assert [node.title for node in drawing.boxes() if node.is_end] == ["input x", "result 0"]

@@ -30,7 +30,7 @@ def _encoder() -> nn.Module:
     ids=("cnn", "int8", "encoder"),
 )
 @needs_onednn
-def test_programs_of_models_come_back(
+def test_plan_texts_of_models_are_parsed_back(
     make: Callable[[], nn.Module], x: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.backends.quantized.engine = "x86"
@@ -86,6 +86,6 @@ def test_attributes_of_all_types() -> None:
         "",
     ],
 )
-def test_what_is_no_program_is_refused(line: str) -> None:
+def test_other_texts_raise(line: str) -> None:
     with pytest.raises(ValueError, match=r"not the text of a region: line \d"):
         parse(f"graph 1 abc\n{line}\nvalue 9 f32 1")

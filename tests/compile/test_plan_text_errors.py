@@ -33,12 +33,12 @@ _START = "graph 1 test\nvalue 0 f32 2x3\nvalue 1 f32 2x3\nvalue 2 f32 2x3\ninput
         (f"{_START}partition\nop Elu in 0 out 1 alpha=q:1", "f, fs, i, is, b or s"),
     ],
 )
-def test_a_bad_program_is_refused_by_line(text: str, message: str) -> None:
+def test_a_bad_plan_text_raises_with_its_line(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"graph: expected {message}"):
         _native.load().why_not_compiled(text)
 
 
-def test_what_onednn_does_not_take_is_said() -> None:
+def test_fallbacks_of_onednn_are_reported() -> None:
     text = f"{_START}partition\nop ReLU in 0 out 1\nop Exp in 0 out 2"
     (reason,) = _native.load().why_not_compiled(text)
     assert reason

@@ -85,7 +85,7 @@ def test_a_layer_whose_source_is_measured_as_it_runs() -> None:
     torch.testing.assert_close(optimized(x), model(x), rtol=1e-4, atol=1e-5)
 
 
-def test_a_provider_that_there_is_not_leaves_the_table_to_choose() -> None:
+def test_an_unknown_provider_leaves_the_choice_to_the_table() -> None:
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
     _native.load().set_known_ranks(dict.fromkeys(_asked(), 7))

@@ -67,7 +67,7 @@ def test_layers_that_choose_their_quantizers() -> None:
 
 
 @pytest.mark.parametrize(("times", "runs"), [(0.99, "plan"), (1.2, "model")])
-def test_a_plan_that_is_off_is_still_refused(
+def test_a_plan_beyond_the_bound_is_still_rejected(
     times: float, runs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = quantized(net())

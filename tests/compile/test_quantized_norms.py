@@ -91,7 +91,7 @@ op quantize in 1 out 2 to_scale=f:{scale} to_zero_point=i:{zero_point}
         (0.1, 256, "to_zero_point: expected 0 to 255, got 256"),
     ],
 )
-def test_a_quantizer_that_uint8_does_not_have(scale: float, zero_point: int, reason: str) -> None:
+def test_an_invalid_quantizer_is_rejected(scale: float, zero_point: int, reason: str) -> None:
     reasons = _native.load().why_not_compiled(PROGRAM.format(scale=scale, zero_point=zero_point))
     assert set(reasons) == {f"quantize: {reason}"}
     assert not any(_native.load().why_not_compiled(PROGRAM.format(scale=0.1, zero_point=9)))

@@ -59,7 +59,7 @@ def test_torch_computes_the_same() -> None:
         assert a.stride() == b.stride()
 
 
-def test_what_onednn_refuses_is_torchs() -> None:
+def test_regions_that_onednn_rejects_run_on_torch() -> None:
     inputs, constants, program, torch_program = _arguments()
     cpuaccel.reset_stats()
     wrong = program.replace("graph 1 ", "graph 1 other").replace("op MaxPool", "op AvgPool")
@@ -69,7 +69,7 @@ def test_what_onednn_refuses_is_torchs() -> None:
     assert any("graph_region" in reason for reason in cpuaccel.stats()["fallbacks"])
 
 
-def test_what_onednn_refused_is_not_tried_again() -> None:
+def test_regions_that_onednn_rejected_are_not_tried_again() -> None:
     inputs, constants, program, torch_program = _arguments()
     wrong = program.replace("graph 1 ", "graph 1 again").replace("op MaxPool", "op AvgPool")
     tried = []
@@ -82,7 +82,7 @@ def test_what_onednn_refused_is_not_tried_again() -> None:
     assert tried == [1, 0, 0]
 
 
-def test_a_program_that_is_none_is_none_the_next_time_too() -> None:
+def test_a_bad_plan_text_raises_in_each_call() -> None:
     inputs, constants, program, torch_program = _arguments()
     head, *rest = program.splitlines()
     text = "\n".join([f"{head} again", "op no_such_kind", *rest])

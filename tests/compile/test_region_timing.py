@@ -55,7 +55,7 @@ def test_the_faster_is_taken(mode: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(asked) == 1
 
 
-def test_the_slower_is_left_with_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slower_region_is_a_fallback_with_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
     _tell(monkeypatch, 2e-3, 1e-3)
     model = _model()
     found = seen(model, _x(), mode="max-autotune")

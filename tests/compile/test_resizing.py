@@ -89,7 +89,7 @@ def test_other_modes_are_torchs(options: dict[str, Any]) -> None:
     assert KINDS[2] in kinds
 
 
-def test_alone_it_is_left() -> None:
+def test_alone_it_is_a_fallback() -> None:
     model = Lambda(lambda self, x: F.interpolate(x, scale_factor=2))
     assert [left.op for left in seen(model, torch.randn(1, 4, 5, 5)).left] == [
         "cpuaccel.resize.default"

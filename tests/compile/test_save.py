@@ -87,7 +87,7 @@ class _Counting(nn.Module):
         return self.conv(x) * self.calls
 
 
-def test_what_writes_to_its_buffers(tmp_path: Path) -> None:
+def test_a_model_that_mutates_its_buffers(tmp_path: Path) -> None:
     optimized = cpuaccel.optimize(_Counting().eval(), (_x(),), time_budget=0)
     cpuaccel.save(optimized, tmp_path / "model.pt2")
     loaded = cpuaccel.load(tmp_path / "model.pt2")
@@ -198,7 +198,7 @@ def writing(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_it_writes_comes_back(writing: Path) -> None:
+def test_mutations_are_copied_back(writing: Path) -> None:
     loaded, x, y = cpuaccel.load(writing), _x(), _x() + 1
     other = x.to(memory_format=torch.channels_last)
     expected = loaded(x, y)
@@ -207,7 +207,7 @@ def test_what_it_writes_comes_back(writing: Path) -> None:
     assert torch.equal(other, x)
 
 
-def test_what_it_writes_lies_apart(writing: Path) -> None:
+def test_mutated_arguments_share_no_memory(writing: Path) -> None:
     loaded, x = cpuaccel.load(writing), _x()
     for same in (x, x.to(memory_format=torch.channels_last)):
         with pytest.raises(ValueError, match=r"writes\.pt2: it mutates argument 0: .*no memory"):
@@ -252,7 +252,7 @@ def test_autocast_is_part_of_the_call(tmp_path: Path) -> None:
     ],
     ids=["size", "type", "device", "no tensor", "too few", "one more"],
 )
-def test_other_calls_are_refused(
+def test_other_calls_raise(
     saved: Path, args: tuple[Any, ...], kwargs: dict[str, Any], message: str
 ) -> None:
     loaded = cpuaccel.load(saved)
@@ -283,7 +283,7 @@ def test_it_is_for_inference(saved: Path) -> None:
     assert torch.equal(other(_x())["scores"], loaded(_x())["scores"])
 
 
-def test_what_is_not_saved(tmp_path: Path) -> None:
+def test_models_that_cannot_be_saved(tmp_path: Path) -> None:
     path = tmp_path / "net.pt2"
     net = _net()
     with pytest.raises(TypeError, match=r"optimized: expected the result of cpuaccel\.optimize"):
@@ -305,9 +305,7 @@ def test_what_is_not_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_write_that_fails_leaves_what_was_there(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any) -> None:
         raise OSError("no space left")
 

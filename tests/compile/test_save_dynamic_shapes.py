@@ -70,7 +70,7 @@ def test_batches_and_lengths(tmp_path: Path) -> None:
 
 
 @needs_onednn
-def test_what_served_many_sizes_is_saved_for_them(tmp_path: Path) -> None:
+def test_a_symbolic_capture_is_saved_for_all_its_sizes(tmp_path: Path) -> None:
     model = net()
     optimized = cpuaccel.optimize(model, (image(2),), time_budget=0)
     _agree(optimized, model, image(3))
@@ -177,7 +177,7 @@ def test_sizes_are_told_from_what_they_depend_on() -> None:
         "s0 if",
     ],
 )
-def test_what_is_no_arithmetic_is_not_run(text: str) -> None:
+def test_expressions_other_than_arithmetic_are_not_run(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected an expression|arithmetic|constant or function"):
         DynamicSizes.from_facts(_facts(conditions=[text]))
 

@@ -74,7 +74,7 @@ LEFT: list[tuple[str, Callable[..., Tensor], list[tuple[int, ...]], list[str]]] 
 @pytest.mark.parametrize(
     ("function", "sizes", "reasons"), [row[1:] for row in LEFT], ids=[row[0] for row in LEFT]
 )
-def test_left_alone(
+def test_fallbacks_of_single_ops(
     function: Callable[..., Tensor],
     sizes: list[tuple[int, ...]],
     reasons: list[str],
@@ -87,7 +87,7 @@ def test_left_alone(
 
 
 @pytest.mark.parametrize("relu", [False, True])
-def test_a_norm_is_left_alone(dtype: torch.dtype, relu: bool) -> None:
+def test_a_norm_alone_is_a_fallback(dtype: torch.dtype, relu: bool) -> None:
     model = Lambda(
         lambda self, x: F.relu(self.norm(x)) if relu else self.norm(x), norm=nn.BatchNorm2d(32)
     )
@@ -97,7 +97,7 @@ def test_a_norm_is_left_alone(dtype: torch.dtype, relu: bool) -> None:
 
 
 @pytest.mark.parametrize("dim", range(-4, 4))
-def test_softmax_is_left_alone(dtype: torch.dtype, dim: int) -> None:
+def test_softmax_alone_is_a_fallback(dtype: torch.dtype, dim: int) -> None:
     model = Lambda(lambda self, x: torch.softmax(x, dim))
     found = check(model, torch.randn(3, 4, 5, 6, dtype=dtype))
     assert found.regions == ()
@@ -106,7 +106,7 @@ def test_softmax_is_left_alone(dtype: torch.dtype, dim: int) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(3, 4, 5, 6), (8, 4, 7), (20, 9)])
-def test_concatenations_are_left_alone(dtype: torch.dtype, sizes: tuple[int, ...]) -> None:
+def test_concatenations_alone_are_fallbacks(dtype: torch.dtype, sizes: tuple[int, ...]) -> None:
     x = torch.randn(sizes, dtype=dtype)
     for dim in range(len(sizes)):
         found = check(Lambda(lambda self, *args, dim=dim: torch.cat(args, dim)), x, x, x)
@@ -114,7 +114,7 @@ def test_concatenations_are_left_alone(dtype: torch.dtype, sizes: tuple[int, ...
         assert [left.reason for left in found.left] == [_ALONE]
 
 
-def test_integers_are_left_without_a_word() -> None:
+def test_integers_are_fallbacks_without_a_reason() -> None:
     x = torch.tensor([32, 7])
     module, held, found = rewritten(Lambda(lambda self, x: x // 2), [x])
     torch.testing.assert_close(module(held, x), x // 2)
@@ -234,7 +234,7 @@ def test_a_value_and_a_function_of_it(
     assert found.kinds()[0] == (first,)
 
 
-def test_a_power_is_a_square_or_left() -> None:
+def test_a_power_is_a_square_or_a_fallback() -> None:
     model = Lambda(lambda self, x: (self.a(x) ** 2, self.b(x) ** 3), a=_pointwise(), b=_pointwise())
     found = check(model, torch.randn(1, 4, 9, 9))
     assert found.kinds() == [("Convolution", "Square"), ("Convolution",)]

@@ -98,7 +98,7 @@ def test_without_inputs_nothing_is_run() -> None:
     assert cpuaccel.explain(cpuaccel.optimize(_net(), (_X,))).plans == ()
 
 
-def test_example_inputs_that_are_no_tuple_are_refused() -> None:
+def test_example_inputs_other_than_a_tuple_raise() -> None:
     with pytest.raises(TypeError, match=r"example_inputs: expected a tuple .* got Tensor"):
         cpuaccel.explain(cpuaccel.optimize(_net(), (_X,)), _X)  # type: ignore[arg-type]
 

@@ -192,7 +192,7 @@ def test_sizes_of_one_that_were_not_compared_are_a_class_of_their_own(captures: 
     assert not _reasons()
 
 
-def test_what_a_model_does_at_some_sizes_alone(captures: list[Any]) -> None:
+def test_a_path_that_only_some_sizes_take(captures: list[Any]) -> None:
     def of(self: Any, x: Tensor) -> Tensor:
         y = self.linear(x)
         return y * 2 if x.shape[1] > 20 else y + 1
@@ -274,7 +274,7 @@ def test_a_capture_of_another_class_is_compared_at_the_next_sizes(
     assert any("exceed the error bound" in each for each in _reasons())
 
 
-def test_what_is_known_of_sizes_is_bounded(
+def test_the_cache_of_sizes_is_bounded(
     captures: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(symbolic_captures, "MAX_CACHED_SIGNATURES", 4)
@@ -330,7 +330,7 @@ def test_another_layout_is_another_family(captures: list[Any]) -> None:
     assert "neither contiguous nor channels_last" in reason
 
 
-def test_what_writes_to_its_buffers() -> None:
+def test_a_model_that_mutates_its_buffers() -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -371,7 +371,7 @@ def test_threads_bring_sizes_of_their_own(captures: list[Any]) -> None:
     assert len(captures) == 2
 
 
-def test_verdicts_say_what_serves_a_size() -> None:
+def test_verdicts_name_the_capture_of_a_size() -> None:
     model = _net()
     made = _plan(model, _image(20))
     _agree(made, model, _image(22))
@@ -382,7 +382,7 @@ def test_verdicts_say_what_serves_a_size() -> None:
     assert any("and all sizes of" in each for each in cpuaccel.explain(made).footer)
 
 
-def test_sizes_that_take_too_long_to_trace_are_the_models(captures: list[Any]) -> None:
+def test_the_model_runs_if_tracing_symbolic_sizes_takes_too_long(captures: list[Any]) -> None:
     model = _net()
     made = cpuaccel.optimize(model, (_image(20),), time_budget=0, sizes_budget=1e-6)
     cpuaccel.reset_stats()

@@ -78,7 +78,7 @@ def test_attention_with(options: dict[str, Any]) -> None:
     assert kinds_of(seen(Attention(**options), torch.randn(2, 20, WIDTH)))[("attention",)] == 1
 
 
-def test_queries_whose_elements_lie_apart() -> None:
+def test_attention_of_heads_in_image_layout() -> None:
     def attend(self: Any, x: Tensor) -> Tensor:
         heads = self.first(x)  # image layout: the heads are contiguous
         return self.last(F.scaled_dot_product_attention(heads, heads, heads))
@@ -139,7 +139,7 @@ def test_few_queries_are_taken() -> None:
     assert kinds_of(found)[("attention",)] == 1
 
 
-def test_what_is_left_is_said() -> None:
+def test_fallbacks_are_reported() -> None:
     alone = seen(
         Lambda(lambda self, x: F.scaled_dot_product_attention(x, x, x)), torch.randn(1, 2, 9, 16)
     )

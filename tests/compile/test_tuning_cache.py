@@ -40,7 +40,7 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning_cache, "_written", None)
 
 
-def test_what_was_timed_is_kept_and_read_again(
+def test_timed_problems_are_saved_and_loaded(
     ranks_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, x = _model()

@@ -75,7 +75,7 @@ def _counts() -> None:
     cpuaccel.reset_stats()
 
 
-def test_vmap_inside_of_what_is_compiled() -> None:
+def test_vmap_inside_of_a_compiled_function() -> None:
     mlp, x = _mlp(), torch.randn(5, 3, 16)
     with torch.no_grad():
         found = _compiled(torch.func.vmap(mlp))(x)
@@ -83,14 +83,14 @@ def test_vmap_inside_of_what_is_compiled() -> None:
     assert _regions_ran() == 1
 
 
-def test_vmap_over_what_is_compiled() -> None:
+def test_vmap_over_a_compiled_function() -> None:
     mlp, x = _mlp(), torch.randn(5, 3, 16)
     with torch.no_grad():
         found = torch.func.vmap(_compiled(mlp))(x)
         torch.testing.assert_close(found, mlp(x), atol=1e-5, rtol=1e-4)
 
 
-def test_grad_inside_of_what_is_compiled() -> None:
+def test_grad_inside_of_a_compiled_function() -> None:
     mlp, x = _mlp(), torch.randn(3, 16)
 
     def loss(each: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def test_grad_inside_of_what_is_compiled() -> None:
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_grad_over_what_is_compiled() -> None:
+def test_grad_over_a_compiled_function() -> None:
     mlp, x = _mlp(), torch.randn(3, 16)
     compiled = _compiled(mlp)
     expected = torch.func.grad(lambda each: mlp(each).square().sum())(x)
@@ -165,7 +165,7 @@ def test_a_model_that_was_compiled_is_copied_and_saved() -> None:
         torch.testing.assert_close(model(x), expected, atol=1e-5, rtol=1e-4)
 
 
-def test_what_torch_compile_returned_is_copied() -> None:
+def test_a_compiled_module_is_copied() -> None:
     model, x = _net(), _x()
     with torch.no_grad():
         compiled = _compiled(model)
@@ -203,7 +203,7 @@ def _in_a_child(method: str, target: Any, *args: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_forked_child_runs_what_the_parent_compiled(threads: int) -> None:
+def test_a_forked_child_runs_the_parents_compiled_module(threads: int) -> None:
     torch.set_num_threads(threads)
     model, x = _net(), _x()
     with torch.no_grad():
@@ -260,7 +260,7 @@ class _Embedded(torch.utils.data.Dataset[Tensor]):
             return self.model(_x() + index)[0]
 
 
-def test_workers_of_a_loader_run_what_the_parent_optimized() -> None:
+def test_workers_of_a_loader_run_the_parents_optimized_module() -> None:
     model = _net()
     data = _Embedded(cpuaccel.optimize(model, (_x(),)))
     expected = torch.stack([data[index] for index in range(4)])
