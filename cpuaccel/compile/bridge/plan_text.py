@@ -1,4 +1,4 @@
-"""Writes a region's program as text for csrc/plan/program.h: oneDNN Graph ops on values."""
+"""Writes regions as text, from which csrc/plan/program.h makes plans of oneDNN Graph ops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHER = "other"  # the dtype of constants that only preparations read
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of a program: its dtype, and the sizes that it was traced with."""
+    """A tensor of a region: its dtype, and the sizes that it was traced with."""
 
     dtype: torch.dtype
     sizes: tuple[int, ...]
@@ -40,7 +40,7 @@ class Operation:
     attributes: dict[str, Attribute] = field(default_factory=dict)
 
     def line(self, word: str = "op") -> str:
-        """Return it as a line of a program."""
+        """Return it as a line of the text."""
         wires = ["in", *map(str, self.inputs), "out", *map(str, self.outputs)]
         attributes = [f"{name}={_attribute(value)}" for name, value in self.attributes.items()]
         return " ".join([word, self.kind, *wires, *attributes])
@@ -48,7 +48,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Output:
-    """A value that a program returns, and its memory layout."""
+    """A value that a region returns, and its memory layout."""
 
     value: int
     channels_last: bool

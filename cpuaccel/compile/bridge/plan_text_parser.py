@@ -1,4 +1,4 @@
-"""Parses the text of a region's program: the inverse of `Program.text`."""
+"""Parses the text of a region: the inverse of `Program.text`."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ _TYPES = {name: dtype for dtype, name in TYPES.items()} | {"other": torch.int64}
 
 
 def parse(text: str) -> Program:
-    """Return the program whose `text` this is.
+    """Return the object whose `text` this is.
 
     Raises:
-        ValueError: the text is not a program; the message names the line.
+        ValueError: it is not the text of a region; the message names the line.
     """
-    program = Program({}, [], [], [], [], [])
+    plan = Program({}, [], [], [], [], [])
     for number, line in enumerate(text.splitlines(), 1):
         try:
             word, *rest = line.split()
-            _LINES[word](program, rest)
+            _LINES[word](plan, rest)
         except (ValueError, KeyError, IndexError) as error:
             shown = f"line {number}, {line[:80]!r}"
             raise ValueError(f"not the text of a region: {shown}: {error!r}") from error
-    return program
+    return plan
 
 
-def _version(program: Program, words: list[str]) -> None:
+def _version(plan: Program, words: list[str]) -> None:
     if words[0] != "1":
         raise ValueError(f"expected version 1, got {words[0]}")
 
 
-def _value(program: Program, words: list[str]) -> None:
+def _value(plan: Program, words: list[str]) -> None:
     number, dtype, sizes = words
     found = () if sizes == "-" else tuple(map(int, sizes.split("x")))
-    program.values[int(number)] = Value(_TYPES[dtype], found)
+    plan.values[int(number)] = Value(_TYPES[dtype], found)
 
 
-def _inputs(program: Program, words: list[str]) -> None:
-    program.inputs.extend(map(int, words))
+def _inputs(plan: Program, words: list[str]) -> None:
+    plan.inputs.extend(map(int, words))
 
 
-def _constants(program: Program, words: list[str]) -> None:
-    program.constants.extend(map(int, words))
+def _constants(plan: Program, words: list[str]) -> None:
+    plan.constants.extend(map(int, words))
 
 
-def _output(program: Program, words: list[str]) -> None:
+def _output(plan: Program, words: list[str]) -> None:
     value, order = words
     if order not in ("channels_last", "contiguous"):
         raise ValueError(f"expected channels_last or contiguous, got {order}")
-    program.outputs.append(Output(int(value), order == "channels_last"))
+    plan.outputs.append(Output(int(value), order == "channels_last"))
 
 
-def _preparation(program: Program, words: list[str]) -> None:
-    program.preparations.append(_read_operation(words))
+def _preparation(plan: Program, words: list[str]) -> None:
+    plan.preparations.append(_read_operation(words))
 
 
-def _partition(program: Program, words: list[str]) -> None:
-    program.partitions.append([])
+def _partition(plan: Program, words: list[str]) -> None:
+    plan.partitions.append([])
 
 
-def _operation(program: Program, words: list[str]) -> None:
-    program.partitions[-1].append(_read_operation(words))
+def _operation(plan: Program, words: list[str]) -> None:
+    plan.partitions[-1].append(_read_operation(words))
 
 
 _LINES: dict[str, Callable[[Program, list[str]], None]] = {

@@ -75,7 +75,7 @@ def encode(
     nodes: Sequence[Node],
     outputs: Sequence[tuple[Node, bool]],
 ) -> str:
-    """Return the program of `nodes`, which are in topological order, and its outputs.
+    """Return `nodes`, which are in topological order, and the outputs as JSON text.
 
     `outputs` are nodes, and whether each is channels_last; otherwise it is contiguous.
 
@@ -156,7 +156,7 @@ def _is_tensors(node: Node) -> bool:
 
 
 def run(inputs: Sequence[Tensor], constants: Sequence[Tensor], text: str) -> list[Tensor]:
-    """Run a program of `encode` on these tensors."""
+    """Run the text that `encode` returned on these tensors."""
     program = _decoded(text)
     values: list[Any] = [*inputs, *constants]
 

@@ -1,4 +1,4 @@
-"""Translates an ATen graph to ops of oneDNN Graph, as far as there are such ops.
+"""Translates an ATen graph to ops of oneDNN Graph and of cpuaccel, where these have them.
 
 The functions of the package `bridge` translate one kind of node each. They get a `Translation`.
 """

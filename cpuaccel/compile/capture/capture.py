@@ -67,7 +67,7 @@ class Capture:
 
     def plan_texts(self) -> list[str]:
         """Return the texts of its regions, in the order of the graph."""
-        return [str(node.args[_PROGRAM]) for node in _regions_of(self.graph.graph)]
+        return [str(node.args[_PLAN_TEXT]) for node in _regions_of(self.graph.graph)]
 
     def constants(self) -> list[list[int]]:
         """Return the tensors that each region holds, each as its id."""
@@ -121,18 +121,18 @@ def capture(
 
 
 def with_plan_texts(
-    captured: Capture, programs: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    captured: Capture, texts: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Capture:
-    """Return a capture with the texts of its regions replaced by equivalent `programs`."""
+    """Return a capture with the texts of its regions replaced by equivalent `texts`."""
     graph = captured.graph
-    for node, program in zip(_regions_of(graph.graph), programs, strict=True):
-        node.update_arg(len(node.args) + _PROGRAM, program)
+    for node, text in zip(_regions_of(graph.graph), texts, strict=True):
+        node.update_arg(len(node.args) + _PLAN_TEXT, text)
     graph.recompile()
     return replace(captured, run=_runner(graph, args, kwargs))
 
 
 # Positions in a region's arguments, from the end: a region that mutates has one argument more.
-_CONSTANTS, _PROGRAM = -3, -2
+_CONSTANTS, _PLAN_TEXT = -3, -2
 
 
 def _regions_of(graph: Graph) -> list[Node]:

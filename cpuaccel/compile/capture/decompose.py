@@ -2,7 +2,7 @@
 
 torch.export's own `run_decompositions` traces a program twice, through Python wrappers. Here a
 program without mutations is traced once, with torch's functionalization in C++: three to four times
-as fast. Programs that write to inputs or buffers, or that contain subgraphs, go through
+as fast. Programs that mutate inputs or buffers, or that contain subgraphs, go through
 `run_decompositions`.
 """
 

@@ -73,14 +73,14 @@ def unwrapping(spec: Any) -> Callable[[Any], Any]:
 
 
 def bound_region(
-    constants: list[Tensor], program: str, torch_text: str, written: int = 0
+    constants: list[Tensor], plan_text: str, torch_text: str, written: int = 0
 ) -> Callable[[list[Tensor]], list[Tensor]]:
     """Return cpuaccel::graph_region as a function of its inputs.
 
     If `written` is not 0, it is graph_region_, whose first `written` inputs are mutated.
     """
     # torch creates a new method object at each attribute access.
-    run = _torch.classes.cpuaccel.BoundRegion(constants, program, torch_text, written).run
+    run = _torch.classes.cpuaccel.BoundRegion(constants, plan_text, torch_text, written).run
 
     def region(inputs: list[Tensor]) -> list[Tensor]:
         found: list[Tensor] = run(inputs)
@@ -98,9 +98,9 @@ def _inlined(captured: GraphModule) -> Callable[..., Any] | None:
         if node.op == "get_attr":
             copies[node] = _add_attribute(graph, attributes, attribute_of(captured, node))
         elif node.op == "call_function" and _is_bindable(node):
-            *given, constants, program, text = node.args
+            *given, constants, plan_text, torch_text = node.args
             weights = [attribute_of(captured, each) for each in constants]
-            region = bound_region(weights, program, text, len(given[0]) if given[1:] else 0)
+            region = bound_region(weights, plan_text, torch_text, len(given[0]) if given[1:] else 0)
             inputs = [copies[each] for some in given for each in some]
             copies[node] = graph.call_function(region, (inputs,))
         elif node.op in ("placeholder", "call_function", "output"):

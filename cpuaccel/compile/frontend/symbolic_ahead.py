@@ -115,8 +115,8 @@ def validate(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> Symboli
 def with_shared_texts(made: Capture, symbolic: Capture, args: Any, kwargs: Any) -> Capture | None:
     """Return `made`, of fixed sizes, with the region texts of `symbolic`.
 
-    None if they differ in more than sizes. Weights that are packed for a program serve all sizes
-    that it runs for; two programs would pack their own.
+    None if they differ in more than sizes. Weights that are packed for a region text serve all
+    sizes that it runs for; two texts would each pack their own.
     """
     mine, others = made.plan_texts(), symbolic.plan_texts()
     if len(mine) != len(others) or made.constants() != symbolic.constants():
@@ -131,17 +131,17 @@ _OF_SIZES = {"view": ("axis", "dims"), "AvgPool": ("kernel", "strides")}
 """Attributes that tell how to find dynamic sizes, by kind of op."""
 
 
-def _without_sizes(program: Program) -> Any:
+def _without_sizes(text: Program) -> Any:
     def plain(op: Any) -> Any:
         left_out = _OF_SIZES.get(op.kind, ())
         attributes = {name: each for name, each in op.attributes.items() if name not in left_out}
         return op.kind, op.inputs, op.outputs, attributes
 
     return (
-        {number: (each.dtype, len(each.sizes)) for number, each in program.values.items()},
-        program.inputs,
-        program.constants,
-        program.outputs,
-        [plain(op) for op in program.preparations],
-        [[plain(op) for op in part] for part in program.partitions],
+        {number: (each.dtype, len(each.sizes)) for number, each in text.values.items()},
+        text.inputs,
+        text.constants,
+        text.outputs,
+        [plain(op) for op in text.preparations],
+        [[plain(op) for op in part] for part in text.partitions],
     )

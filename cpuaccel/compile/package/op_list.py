@@ -79,7 +79,7 @@ Read = Callable[[list[Any]], Any]
 
 @dataclass(frozen=True)
 class _BoundCalls:
-    """The calls of a program, bound to the weights that it had."""
+    """The calls of a list of ops, bound to the weights that it had."""
 
     snapshot: DictSnapshot
     lines: list[Read]

@@ -56,7 +56,7 @@ class Facts:
 
     kinds: Sequence[str]
     dtype: str
-    """That of its result, as programs spell it."""
+    """That of its result, as region texts spell it."""
     M: int
     """Rows of a product's result; 0 if there is no product."""
     work: int

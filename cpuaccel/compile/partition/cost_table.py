@@ -19,8 +19,8 @@ class Row:
 
     It holds for up to `max_M` rows of a product, and up to `max_work`; 0 means no limit.
 
-    `vendor` is CPUID's, `isa` avx2 or avx512, `dtype` as programs spell it; `place` and `dtype` may
-    be "any". See cpuaccel/compile/partition/cost.py for families, places and work.
+    `vendor` is CPUID's, `isa` avx2 or avx512, `dtype` as region texts spell it; `place` and `dtype`
+    may be "any". See cpuaccel/compile/partition/cost.py for families, places and work.
     """
 
     vendor: str

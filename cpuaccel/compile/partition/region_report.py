@@ -7,7 +7,7 @@ from cpuaccel.compile.partition.regions import FoundRegions
 
 
 def report_of(found: FoundRegions) -> report.Report:
-    """Return the report of a `found`."""
+    """Return the report of the regions that were found."""
     regions = tuple(
         tuple(
             report.Partition(

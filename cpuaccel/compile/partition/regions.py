@@ -1,4 +1,4 @@
-"""Cuts regions out of a graph: partitions that oneDNN and cpuaccel's kernels run in one call."""
+"""Finds the regions of a graph: partitions that oneDNN and cpuaccel's kernels run in one call."""
 
 from __future__ import annotations
 
