@@ -77,16 +77,16 @@ def translate_quantized(graph: Graph, translation: Translation) -> list[tuple[No
     Some quantizers of `graph` are moved before the view ops of their source.
     """
     quantize_early(graph)
-    left: list[tuple[Node, str]] = []
+    fallbacks: list[tuple[Node, str]] = []
     for node in graph.nodes:
         if is_quantize(node):
             found = chain_before(node)
-            _attempt(translation, node, left, partial(_take, translation, found))
+            _attempt(translation, node, fallbacks, partial(_take, translation, found))
     for node in graph.nodes:
         if node not in translation.unit_of:
             for match in (layers.with_float_result, attention.with_float_result):
-                _attempt(translation, node, left, partial(match, translation, node))
-    return left
+                _attempt(translation, node, fallbacks, partial(match, translation, node))
+    return fallbacks
 
 
 def _take(translation: Translation, found: QuantizeChain) -> bool:
@@ -96,7 +96,7 @@ def _take(translation: Translation, found: QuantizeChain) -> bool:
 def _attempt(
     translation: Translation,
     node: Node,
-    left: list[tuple[Node, str]],
+    fallbacks: list[tuple[Node, str]],
     take: Callable[[], bool],
 ) -> None:
     try:
@@ -104,4 +104,4 @@ def _attempt(
     except Fallback as why:
         translation.undo()
         if str(why):
-            left.append((node, str(why)))
+            fallbacks.append((node, str(why)))
