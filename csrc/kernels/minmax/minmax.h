@@ -20,7 +20,6 @@ struct MinMax {
 
 using MinMaxFunction = MinMax(const float* src, int64_t count);
 
-// The kernel list from which declarations, dispatch, tests and benchmarks are generated.
 #define CPUACCEL_KERNEL(name) MinMaxFunction minmax_##name;
 #include "kernels/minmax/kernels.inc"
 #undef CPUACCEL_KERNEL
