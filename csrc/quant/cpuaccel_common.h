@@ -52,7 +52,7 @@ class CpuaccelKernel : public Kernel {
   std::optional<Result> result_of(const QuantCall& call, int64_t magnitude);
   // Added to zero points of s8 values, which kernel families treat as u8 minus 128.
   static int32_t shift(const QuantCall& call) { return call.s8 ? 128 : 0; }
-  // A callback that applies a call's epilogue to a part of its dst.
+  // A callback that applies a call's byte post-ops to a part of its dst.
   static kernels::ConvEpilogue kernel_epilogue(const QuantCall& call);
 
   const LayerWeight& layer_;
