@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from _reference import Geometry, conv_real, linear_real
 from _strategies import ConvCase, LinearCase
@@ -44,3 +45,17 @@ def real_of(case: LinearCase | ConvCase) -> Tensor:
     if isinstance(case, LinearCase):
         return linear_real(case.x, case.weight, case.bias)
     return conv_real(case.x, case.weight, case.bias, case.geometry)
+
+
+def assert_same_weight(actual: Tensor, expected: Tensor) -> None:
+    """The integers are equal, and the scales equal in float32, in which torch stores them."""
+    assert actual.qscheme() == expected.qscheme()
+    assert torch.equal(actual.int_repr(), expected.int_repr())
+    if expected.qscheme() == torch.per_tensor_affine:
+        assert actual.q_zero_point() == expected.q_zero_point()
+        assert actual.q_scale() == pytest.approx(expected.q_scale(), rel=1e-6)
+        return
+    assert torch.equal(actual.q_per_channel_zero_points(), expected.q_per_channel_zero_points())
+    torch.testing.assert_close(
+        actual.q_per_channel_scales(), expected.q_per_channel_scales(), rtol=1e-6, atol=0.0
+    )

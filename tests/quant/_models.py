@@ -209,6 +209,12 @@ def build(kind: str, seed: int = 7) -> tuple[nn.Module, Tensor]:
     return (static_fx(model, row.x) if row.static else dynamic(model)), row.x
 
 
+def output(model: nn.Module, x: Tensor) -> Tensor:
+    """The output of `model` for `x`, without gradients."""
+    with torch.no_grad():
+        return first(model(x))
+
+
 def first(result: Tensor | tuple) -> Tensor:
     """The output of a model; recurrent models return their state too."""
     return result[0] if isinstance(result, tuple) else result

@@ -15,11 +15,6 @@ _PATIENCE = 60.0
 """A child that runs longer than this many seconds counts as hung."""
 
 
-def _output(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        return m.first(model(x))
-
-
 def _in_child(model: torch.nn.Module, x: torch.Tensor, expected: torch.Tensor) -> None:
     """Forks; the child runs the model and must get `expected`."""
     pid = os.fork()
@@ -28,7 +23,7 @@ def _in_child(model: torch.nn.Module, x: torch.Tensor, expected: torch.Tensor) -
         try:
             # libgomp's threads do not survive a fork, which is the same with torch alone.
             torch.set_num_threads(1)
-            ending = 0 if torch.equal(_output(model, x), expected) else 2
+            ending = 0 if torch.equal(m.output(model, x), expected) else 2
         finally:
             os._exit(ending)
     deadline = time.monotonic() + _PATIENCE
@@ -48,14 +43,14 @@ def _in_child(model: torch.nn.Module, x: torch.Tensor, expected: torch.Tensor) -
 def _forked(kind: str) -> None:
     torch.set_num_threads(1)
     model, x = m.build(kind)
-    _in_child(model, x, _output(model, x))
+    _in_child(model, x, m.output(model, x))
 
 
 def _forked_before_the_first_call(kind: str) -> None:
     torch.set_num_threads(1)
     model, x = m.build(kind)
     again, _ = m.build(kind)
-    expected = _output(again, x)
+    expected = m.output(again, x)
     _in_child(model, x, expected)
 
 
@@ -64,14 +59,14 @@ def _forked_while_threads_run() -> None:
     torch.set_num_threads(1)
     model, x = m.build("conv2d")
     other, _ = m.build("conv2d", seed=8)
-    expected = _output(model, x)
+    expected = m.output(model, x)
     stop = threading.Event()
 
     def work() -> None:
         batch = 0
         while not stop.is_set():
             batch = batch % 7 + 1
-            _output(other, m.image(batch=batch))
+            m.output(other, m.image(batch=batch))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -81,7 +76,7 @@ def _forked_while_threads_run() -> None:
     finally:
         stop.set()
         thread.join()
-    assert torch.equal(_output(model, x), expected)
+    assert torch.equal(m.output(model, x), expected)
 
 
 def _one_thread_is_one() -> None:
@@ -89,7 +84,7 @@ def _one_thread_is_one() -> None:
     torch.set_num_threads(1)
     model, _ = m.build("conv2d")
     before = len(os.listdir("/proc/self/task"))
-    _output(model, torch.randn(8, 3, 64, 64))
+    m.output(model, torch.randn(8, 3, 64, 64))
     after = len(os.listdir("/proc/self/task"))
     assert after == before, f"{after - before} threads were started"
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from quant._engine import INTREE, assert_ran, backends, counted, ours, running
-from quant._layers import Q, conv_op, counted_name, pack_conv, real_of
+from quant._layers import Q, assert_same_weight, conv_op, counted_name, pack_conv, real_of
 from quant._torch_faults import fbgemm_convolves_wrongly, running_conv, torch_was_wrong
-from quant.test_linear import assert_same_weight
 
 dims = pytest.mark.parametrize("dims", [1, 2, 3], ids=["1d", "2d", "3d"])
 

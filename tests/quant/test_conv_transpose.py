@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quant._engine import backends, ours, running
-from quant._layers import Q, pack_conv, real_of
+from quant._layers import Q, assert_same_weight, pack_conv, real_of
 from quant._torch_faults import onednn_convolves_wrongly
 from quant.test_conv import check, dims
-from quant.test_linear import assert_same_weight
 
 
 @backends
@@ -70,7 +69,7 @@ def test_named_shape(backend: str, name: str) -> None:
 def test_one_packed_object_serves_every_image(backend: str) -> None:
     case = _case((16, 8), kernel=2, padding=0)
     if backend == "cpuaccel" and onednn_convolves_wrongly():
-        pytest.skip("our kernels leave transposed convolutions to torch's, wrong on this CPU")
+        pytest.skip("cpuaccel leaves transposed convolutions to torch, which is wrong on this CPU")
     with running(backend):
         packed = pack_conv(case)
         for image in ((5, 6), (3, 2), (9, 9), (5, 6)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import io
 import json
 import os
 import pickle
@@ -23,8 +22,8 @@ from torch import Tensor, nn
 from quant import _child
 from quant import _models as m
 from quant._engine import INTREE, Counts, counted, needs_plugin, running
-from quant._layers import Q, conv_op, pack_conv, pack_linear
-from quant.test_linear import assert_same_weight
+from quant._layers import Q, assert_same_weight, conv_op, pack_conv, pack_linear
+from quant._saved import through_file, through_script
 
 _TESTS = Path(__file__).resolve().parents[1]
 backends = pytest.mark.parametrize(
@@ -32,24 +31,10 @@ backends = pytest.mark.parametrize(
 )
 
 
-def _through_file(value: object) -> object:
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=False)
-
-
-def _through_script(module: torch.jit.ScriptModule) -> nn.Module:
-    buffer = io.BytesIO()
-    torch.jit.save(module, buffer)
-    buffer.seek(0)
-    return torch.jit.load(buffer)
-
-
 def _through_state(model: nn.Module, kind: str) -> nn.Module:
     # Other weights and scales, so that a load without effect would be noticed.
     other, _ = m.build(kind, seed=8)
-    other.load_state_dict(_through_file(model.state_dict()))
+    other.load_state_dict(through_file(model.state_dict()))
     return other
 
 
@@ -58,16 +43,16 @@ _PATHS: dict[str, Callable[[nn.Module, Tensor, str], nn.Module]] = {
     "copy of a copy": lambda model, x, kind: copy.deepcopy(copy.deepcopy(model)),
     "state_dict": lambda model, x, kind: _through_state(model, kind),
     "pickle": lambda model, x, kind: pickle.loads(pickle.dumps(model)),
-    "torch.save": lambda model, x, kind: _through_file(model),
+    "torch.save": lambda model, x, kind: through_file(model),
     "script": lambda model, x, kind: torch.jit.script(model),
-    "script, saved": lambda model, x, kind: _through_script(torch.jit.script(model)),
+    "script, saved": lambda model, x, kind: through_script(torch.jit.script(model)),
     "script, saved, copied": lambda model, x, kind: copy.deepcopy(
-        _through_script(torch.jit.script(model))
+        through_script(torch.jit.script(model))
     ),
-    "script, frozen, saved": lambda model, x, kind: _through_script(
+    "script, frozen, saved": lambda model, x, kind: through_script(
         torch.jit.freeze(torch.jit.script(model.eval()))
     ),
-    "trace, saved": lambda model, x, kind: _through_script(
+    "trace, saved": lambda model, x, kind: through_script(
         torch.jit.trace(model, x, check_trace=False)
     ),
 }
@@ -121,7 +106,7 @@ def test_a_convolution_module_of_its_own(backend: str, through: Callable | None)
         module = m.eager_static(m.seeded(m.Stubbed), m.image()).conv
         x = torch.quantize_per_tensor(m.image(), 0.05, 64, torch.quint8)
         expected = module(x)
-        loaded = pickle.loads(through(module)) if through else _through_file(module)
+        loaded = pickle.loads(through(module)) if through else through_file(module)
         with counted() as counts:
             # Not called as a module, see _TORCH_CANNOT.
             actual = loaded.forward(x)
@@ -148,7 +133,7 @@ _CONVS += [(d, True, False, b) for d in (1, 2, 3) for b in (False, True)]
 _COPIES: dict[str, Callable] = {
     "deepcopy": copy.deepcopy,
     "pickle": lambda packed: pickle.loads(pickle.dumps(packed)),
-    "torch.save": _through_file,
+    "torch.save": through_file,
 }
 copies = pytest.mark.parametrize("how", _COPIES)
 

@@ -4,7 +4,6 @@ Covers copies, pickles, state dicts, scripts, threads, and what explain() report
 """
 
 import copy
-import io
 import pickle
 import threading
 
@@ -17,6 +16,7 @@ import cpuaccel
 from quant._engine import counted, needs_plugin, off, running
 from quant._fuse import after_conv, conv, fused_ops, image, quantized, squeeze_excite
 from quant._models import seeded
+from quant._saved import through_file, through_pickle, through_script
 
 pytestmark = needs_plugin
 
@@ -55,27 +55,13 @@ def fused_model(backend: str = "auto", seed: int = 7) -> nn.Module:
         return cpuaccel.quant.fuse(model, inplace=True)
 
 
-def _through_pickle(value: object) -> object:
-    return pickle.loads(pickle.dumps(value))
-
-
-def _through_file(value: object) -> object:
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=False)
-
-
 def _scripted(model: object) -> object:
     assert isinstance(model, nn.Module)
     return torch.jit.script(model)
 
 
 def _scripted_and_saved(model: object) -> object:
-    buffer = io.BytesIO()
-    torch.jit.save(torch.jit.script(model), buffer)
-    buffer.seek(0)
-    return torch.jit.load(buffer)
+    return through_script(torch.jit.script(model))
 
 
 def _traced(model: object) -> object:
@@ -84,8 +70,8 @@ def _traced(model: object) -> object:
 
 COPIES = {
     "deepcopy": copy.deepcopy,
-    "pickle": _through_pickle,
-    "torch.save": _through_file,
+    "pickle": through_pickle,
+    "torch.save": through_file,
     "script": _scripted,
     "script, saved": _scripted_and_saved,
     "trace": _traced,

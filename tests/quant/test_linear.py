@@ -10,7 +10,7 @@ from hypothesis import given
 from torch import Tensor
 
 from quant._engine import INTREE, assert_ran, backends, counted, needs_plugin, ours, running
-from quant._layers import Q, pack_linear, real_of
+from quant._layers import Q, assert_same_weight, pack_linear, real_of
 
 relu_forms = pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
 
@@ -108,17 +108,3 @@ def test_plain_float16_linear_stays_torchs() -> None:
         packed = Q.linear_prepack_fp16(torch.randn(8, 16), torch.randn(8))
         Q.linear_dynamic_fp16(torch.randn(2, 16), packed)
     assert not counts.calls
-
-
-def assert_same_weight(actual: Tensor, expected: Tensor) -> None:
-    """The integers are equal, and the scales equal in float32, in which torch stores them."""
-    assert actual.qscheme() == expected.qscheme()
-    assert torch.equal(actual.int_repr(), expected.int_repr())
-    if expected.qscheme() == torch.per_tensor_affine:
-        assert actual.q_zero_point() == expected.q_zero_point()
-        assert actual.q_scale() == pytest.approx(expected.q_scale(), rel=1e-6)
-        return
-    assert torch.equal(actual.q_per_channel_zero_points(), expected.q_per_channel_zero_points())
-    torch.testing.assert_close(
-        actual.q_per_channel_scales(), expected.q_per_channel_scales(), rtol=1e-6, atol=0.0
-    )

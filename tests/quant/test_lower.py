@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -19,13 +18,13 @@ from torch.ao.quantization import (
     get_default_qconfig_mapping,
 )
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 import cpuaccel
 from quant._engine import needs_plugin, running
 from quant._fuse import CHANNELS, Lambda, after_conv, conv, image, quantized
+from quant._lowered import NothingQuantized, assert_close
 from quant._models import quiet, seeded
+from quant._saved import through_file
 
 pytestmark = needs_plugin
 
@@ -47,18 +46,6 @@ class _Two(nn.Module):
         return self.last(self.function(self.first(x), self.second(x)))
 
 
-class _NothingQuantized(TorchDispatchMode):
-    """Fails if an op reads or returns a quantized tensor."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for value in tree_leaves((args, kwargs, result)):
-            assert not (isinstance(value, Tensor) and value.is_quantized), func
-        return result
-
-
 def _assert_lowers(model: nn.Module, x: Tensor, *, left: bool = False) -> nn.Module:
     """No quantized tensor remains, and values are equal except for a quantum here and there."""
     lowered = cpuaccel.quant.lower(model)
@@ -67,19 +54,10 @@ def _assert_lowers(model: nn.Module, x: Tensor, *, left: bool = False) -> nn.Mod
     for seed in range(3):
         y = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
         expected = model(y)
-        with _NothingQuantized():
+        with NothingQuantized():
             found = lowered(y)
-        _assert_close(found, expected)
+        assert_close(found, expected)
     return lowered
-
-
-def _assert_close(found: Tensor, expected: Tensor) -> None:
-    """Most values are equal; the others differ by one quantum of 256."""
-    assert found.shape == expected.shape
-    assert found.dtype == expected.dtype
-    off = (found - expected).abs() > 1e-5 * expected.abs().max()
-    assert off.float().mean() <= 0.02, f"{int(off.sum())} of {off.numel()} values differ"
-    assert (found - expected).abs().max() <= (expected.max() - expected.min()) / 32
 
 
 _AFTER = {
@@ -312,7 +290,7 @@ def test_embedding() -> None:
         converted = convert_fx(prepare_fx(seeded(Embeds).eval(), mapping, (ids,)))
         lowered = cpuaccel.quant.lower(converted)
         assert "Embedding" not in {type(m).__name__ for m in lowered.modules()}
-        with _NothingQuantized():
+        with NothingQuantized():
             torch.testing.assert_close(lowered(ids), converted(ids))
 
 
@@ -343,7 +321,7 @@ def test_what_is_not_known_stays_quantized(caplog: pytest.LogCaptureFixture) -> 
         model.recompile()
         lowered = cpuaccel.quant.lower(model)
         assert lowered.meta["cpuaccel_left"] == {"unfold": "unfold", "flatten": "flatten"}
-        _assert_close(lowered(image()), model(image()))
+        assert_close(lowered(image()), model(image()))
 
 
 @pytest.mark.parametrize("fullgraph", ["aot_eager", "inductor"])
@@ -365,7 +343,7 @@ def test_compiles_without_a_break(fullgraph: str) -> None:
         model = quantized(Whole, image())
         lowered = cpuaccel.quant.lower(model)
         compiled = torch.compile(lowered, fullgraph=True, backend=fullgraph)
-        _assert_close(compiled(image()), model(image()))
+        assert_close(compiled(image()), model(image()))
 
 
 def test_what_it_was_given_is_not_changed() -> None:
@@ -374,11 +352,8 @@ def test_what_it_was_given_is_not_changed() -> None:
         before, keys = model.code, list(model.state_dict())
         lowered = cpuaccel.quant.lower(model)
         assert (model.code, list(model.state_dict())) == (before, keys)
-        _assert_close(copy.deepcopy(lowered)(image()), model(image()))
-        file = io.BytesIO()
-        torch.save(lowered, file)
-        file.seek(0)
-        assert torch.equal(torch.load(file, weights_only=False)(image()), lowered(image()))
+        assert_close(copy.deepcopy(lowered)(image()), model(image()))
+        assert torch.equal(through_file(lowered)(image()), lowered(image()))
 
 
 def test_parts_of_a_model() -> None:
@@ -394,9 +369,9 @@ def test_parts_of_a_model() -> None:
         model = Holder(quantized(lambda: after_conv(nn.ReLU()), image()))
         lowered = cpuaccel.quant.lower(model)
         assert type(lowered) is Holder
-        with _NothingQuantized():
+        with NothingQuantized():
             found = lowered(image())
-        _assert_close(found, model(image()))
+        assert_close(found, model(image()))
 
 
 def test_output_that_is_quantized_stays_so() -> None:

@@ -27,7 +27,7 @@ from torch.fx import GraphModule
 import cpuaccel
 from quant import _models as m
 from quant._engine import needs_plugin, running
-from quant.test_lower import _assert_close, _NothingQuantized
+from quant._lowered import NothingQuantized, assert_close
 
 pytestmark = needs_plugin
 
@@ -72,9 +72,9 @@ def stubbed(function: Callable[[Any, Tensor, Tensor], Tensor]) -> nn.Module:
 
 def _assert_equal(lowered: Any, model: Any, *inputs: Any) -> None:
     expected = model(*inputs)
-    with _NothingQuantized():
+    with NothingQuantized():
         found = lowered(*inputs)
-    _assert_close(found, expected)
+    assert_close(found, expected)
 
 
 _BETWEEN: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,22 +18,14 @@ from torch.fx import GraphModule
 import cpuaccel
 from quant import _models as m
 from quant._engine import needs_plugin, running
+from quant._saved import through_file, through_pickle
 
 pytestmark = needs_plugin
 
 
-def _unpickled(value: Any) -> Any:
-    return pickle.loads(pickle.dumps(value))
-
-
-def _loaded(value: Any) -> Any:
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=False)
-
-
-through = pytest.mark.parametrize("through", [_unpickled, _loaded], ids=["pickle", "torch.save"])
+through = pytest.mark.parametrize(
+    "through", [through_pickle, through_file], ids=["pickle", "torch.save"]
+)
 
 
 @through
@@ -148,7 +138,7 @@ def test_a_subclass_with_another_constructor() -> None:
         layer.set_weight_bias(
             torch.quantize_per_tensor(torch.ones(2, 1, 3, 3), 0.02, 0, torch.qint8), None
         )
-        assert torch.equal(_unpickled(layer)(x).int_repr(), layer(x).int_repr())
+        assert torch.equal(through_pickle(layer)(x).int_repr(), layer(x).int_repr())
 
 
 def test_scripted_modules_are_saved_as_torch_saves_them() -> None:

@@ -23,28 +23,23 @@ def _switch():
         cpuaccel.enable()
 
 
-def _output(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        return m.first(model(x))
-
-
 @kinds
 def test_a_model_converted_before_runs_on_torch_while_off(kind: str) -> None:
     import cpuaccel
 
     model, x = m.build(kind)
     with counted() as counts:
-        expected = _output(model, x)
+        expected = m.output(model, x)
     assert counts.ours() > 0
     cpuaccel.disable()
     assert not cpuaccel.is_enabled()
     with counted() as counts:
-        off = _output(model, x)
+        off = m.output(model, x)
     assert not counts.calls
     assert float((off - expected).norm()) <= 0.02 * float(expected.norm())
     cpuaccel.enable()
     with counted() as counts:
-        again = _output(model, x)
+        again = m.output(model, x)
     assert counts.ours() > 0
     assert torch.equal(again, expected)
 
@@ -65,7 +60,7 @@ def test_off_is_exactly_torch(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     model, x = m.build(kind)
     with cpuaccel.enabled(False):
         theirs, _ = m.build(kind)
-        assert torch.equal(_output(model, x), _output(theirs, x))
+        assert torch.equal(m.output(model, x), m.output(theirs, x))
 
 
 @kinds
@@ -74,10 +69,10 @@ def test_a_model_converted_while_off_stays_torchs(kind: str) -> None:
 
     with cpuaccel.enabled(False), counted() as counts:
         model, x = m.build(kind)
-        expected = _output(model, x)
+        expected = m.output(model, x)
     assert not counts.prepacks
     with counted() as counts:
-        assert torch.equal(_output(model, x), expected)
+        assert torch.equal(m.output(model, x), expected)
     assert counts.ours() == 0
     assert counts.intree() == 0
 
@@ -121,7 +116,7 @@ def test_calling_twice_changes_nothing() -> None:
 def test_other_engines_are_left_alone(name: str) -> None:
     with engine(name), counted() as counts:
         model, x = m.build("conv2d")
-        _output(model, x)
+        m.output(model, x)
     assert not counts.prepacks
     assert counts.ours() == 0  # of layers; the float calibration runs on cpuaccel, as it should
     assert counts.intree() == 0
@@ -132,21 +127,21 @@ def test_a_provider_serves_what_is_packed_while_it_is_set(provider: str) -> None
     with running(provider):
         model, x = m.build("conv2d")
     with counted() as counts:
-        _output(model, x)
+        m.output(model, x)
     assert counts.calls.get(f"conv2d.{provider}", 0) == 3
 
 
 def test_intree_may_be_asked_for() -> None:
     with running("auto"):
         model, x = m.build("linear")
-        expected = _output(model, x)
+        expected = m.output(model, x)
     import cpuaccel
 
     cpuaccel.config.set("provider", "intree")
     try:
         theirs, _ = m.build("linear")
         with counted() as counts:
-            actual = _output(theirs, x)
+            actual = m.output(theirs, x)
     finally:
         cpuaccel.config.set("provider", "auto")
     assert counts.ours() == 0
