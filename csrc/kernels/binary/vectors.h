@@ -23,7 +23,8 @@ struct Requantized {
       : zero_point(V::set16(q.zero_point)), low(V::set8(q.relu ? q.zero_point : 0)) {}
 
   Vector operator()(Floats a, Floats b, Floats c, Floats d) const {
-    return V::max8(V::pack16(words(a, b), words(c, d)), low);
+    const Words first = words(a, b), second = words(c, d);
+    return V::max8(V::pack16(first, second), low);
   }
   Words words(Floats a, Floats b) const {
     return V::add16_saturating(V::pack32(V::rounded(a), V::rounded(b)), zero_point);
