@@ -12,7 +12,7 @@ struct NeonMinmax : ExpFloats4 {
 }  // namespace
 
 MinMax minmax_arm64_neon(const float* src, int64_t count) {
-  return minmax_by<NeonMinmax>(src, count);
+  return minmax_by<NeonMinmax, 4>(src, count);
 }
 
 }  // namespace cpuaccel::kernels

@@ -12,7 +12,7 @@ struct SveMinmax : SveExpFloats8 {
 }  // namespace
 
 MinMax minmax_arm64_sve256(const float* src, int64_t count) {
-  return minmax_by<SveMinmax>(src, count);
+  return minmax_by<SveMinmax, 4>(src, count);
 }
 
 }  // namespace cpuaccel::kernels
