@@ -23,8 +23,13 @@ using BytesPeak = void(const std::byte* src, std::byte* dst, int64_t bytes);
 
 // Empty asm statements that keep the compiler from optimizing the loops away. OPAQUE: the compiler
 // must assume that the value changed, so it recomputes what depends on it. USED: the compiler must
-// load or compute the value.
+// load or compute the value. `constraint` is "r", or CPUACCEL_VECTOR for a vector register.
 #define CPUACCEL_OPAQUE(constraint, value) asm volatile("" : "+" constraint(value))
 #define CPUACCEL_USED(constraint, value) asm volatile("" : : constraint(value))
+#if defined(__x86_64__)
+#define CPUACCEL_VECTOR "v"
+#else
+#define CPUACCEL_VECTOR "w"
+#endif
 
 }  // namespace cpuaccel::kernels

@@ -1,6 +1,5 @@
-#include <immintrin.h>
-
-#include "kernels/peaks/peak_kernels.h"
+#include "kernels/bytes/avx2.h"
+#include "kernels/peaks/loops.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -9,22 +8,14 @@ namespace {
 // cycle.
 constexpr int kSums = 10;
 
-// Runs sum += multiply(a, b) for kSums sums; `products` is the number of products of one
-// multiply().
+// Repeats sum += multiply(a, b).
 template <typename Multiply>
 int64_t repeat_int8(int64_t iterations, int64_t products, __m256i a, const Multiply& multiply) {
-  __m256i sums[kSums] = {};
-  __m256i b = a;
-  CPUACCEL_OPAQUE("x", b);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 10
-    for (auto& sum : sums) {
-      CPUACCEL_OPAQUE("x", a);
-      sum = _mm256_add_epi32(sum, multiply(a, b));
-      CPUACCEL_OPAQUE("x", sum);
-    }
-  }
-  return iterations * kSums * products;
+  const __m256i b = opaque(a);
+  return repeat<kSums, __m256i>(iterations, products, [=](__m256i sum) mutable {
+    CPUACCEL_OPAQUE(CPUACCEL_VECTOR, a);
+    return _mm256_add_epi32(sum, multiply(a, b));
+  });
 }
 
 }  // namespace
@@ -35,59 +26,33 @@ int64_t peak_int8_x86_avx2(int64_t iterations) {
 }
 
 int64_t peak_int8_saturating_x86_avx2(int64_t iterations) {
-  __m256i ones = _mm256_set1_epi16(1);
-  CPUACCEL_OPAQUE("x", ones);
+  const __m256i ones = opaque(_mm256_set1_epi16(1));
   return repeat_int8(iterations, 32, _mm256_set1_epi8(1), [ones](__m256i a, __m256i b) {
     return _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), ones);
   });
 }
 
 int64_t peak_int8_low_x86_avx2(int64_t iterations) {
-  __m256i ones = _mm256_set1_epi16(1);
-  CPUACCEL_OPAQUE("x", ones);
+  const __m256i ones = opaque(_mm256_set1_epi16(1));
   return repeat_int8(iterations, 64, _mm256_set1_epi8(1), [ones](__m256i a, __m256i b) {
     const __m256i first = _mm256_maddubs_epi16(a, b);
-    CPUACCEL_OPAQUE("x", a);  // keeps the compiler from reusing `first`
+    CPUACCEL_OPAQUE(CPUACCEL_VECTOR, a);  // keeps the compiler from reusing `first`
     return _mm256_madd_epi16(_mm256_add_epi16(first, _mm256_maddubs_epi16(a, b)), ones);
   });
 }
 
 int64_t peak_fp32_x86_avx2(int64_t iterations) {
-  constexpr int kProducts = 8;
-  __m256 sums[kSums] = {};
-  __m256 a = _mm256_set1_ps(1.0f);
-  __m256 b = _mm256_setzero_ps();
-  CPUACCEL_OPAQUE("x", a);
-  CPUACCEL_OPAQUE("x", b);
-  for (int64_t i = 0; i < iterations; ++i) {
-#pragma GCC unroll 10
-    for (auto& sum : sums) {
-      sum = _mm256_fmadd_ps(a, b, sum);
-      CPUACCEL_OPAQUE("x", sum);
-    }
-  }
-  return iterations * kSums * kProducts;
+  const __m256 a = opaque(_mm256_set1_ps(1.0f)), b = opaque(_mm256_setzero_ps());
+  return repeat<kSums, __m256>(iterations, 8,
+                               [=](__m256 sum) { return _mm256_fmadd_ps(a, b, sum); });
 }
 
 void peak_read_x86_avx2(const std::byte* src, std::byte* /*dst*/, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 512) {
-#pragma GCC unroll 16
-    for (int64_t part = 0; part < 512; part += 32) {
-      const __m256i value = _mm256_load_si256(reinterpret_cast<const __m256i*>(src + i + part));
-      CPUACCEL_USED("x", value);
-    }
-  }
+  read_by<Bytes32>(src, bytes);
 }
 
 void peak_copy_x86_avx2(const std::byte* src, std::byte* dst, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 512) {
-#pragma GCC unroll 16
-    for (int64_t part = 0; part < 512; part += 32) {
-      __m256i value = _mm256_load_si256(reinterpret_cast<const __m256i*>(src + i + part));
-      CPUACCEL_OPAQUE("x", value);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(dst + i + part), value);
-    }
-  }
+  copy_by<Bytes32>(src, dst, bytes);
 }
 
 }  // namespace cpuaccel::kernels
