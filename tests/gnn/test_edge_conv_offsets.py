@@ -172,7 +172,7 @@ def test_usual_features_stay_in_float32() -> None:
     edge_index[:, :20] = torch.arange(20)  # some self-loops
     x[40:60] = 0
     ratios = torch.ops.cpuaccel.edge_contrast(
-        x, x, gnn._graph.sorted_edges(edge_index, _NODES, _NODES), *torch.ones(2, _FEATURES), 16.0
+        x, x, gnn._edges.sorted_edges(edge_index, _NODES, _NODES), *torch.ones(2, _FEATURES), 16.0
     )
     assert ratios[0] <= 16
     assert ratios[1] <= 16
@@ -181,7 +181,7 @@ def test_usual_features_stay_in_float32() -> None:
 def test_ratios_of_a_small_graph() -> None:
     x = torch.tensor([[3.0, -1.0], [3.5, -1.0], [100.0, 0.0], [0.0, 0.0]])
     edge_index = torch.tensor([[1, 0, 2, 2], [0, 1, 2, 3]])
-    edges = gnn._graph.sorted_edges(edge_index, 4, 4)
+    edges = gnn._edges.sorted_edges(edge_index, 4, 4)
     contrast = torch.ops.cpuaccel.edge_contrast
     weights = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 4.0])
     # Nodes 0 and 1: 7 / 1 and 8 / 1. Node 2 has only a self-loop: 200 / 100. Node 3 is 0.
@@ -194,7 +194,7 @@ def test_ratios_of_a_small_graph() -> None:
 
 def test_edges_of_other_graphs_are_an_error() -> None:
     x = torch.randn(4, 2)
-    edges = gnn._graph.sorted_edges(torch.tensor([[3, 0], [0, 1]]), 4, 4)
+    edges = gnn._edges.sorted_edges(torch.tensor([[3, 0], [0, 1]]), 4, 4)
     for bad in (edges.clone().fill_(7), edges.clone().fill_(-1), edges[:-1]):
         with pytest.raises(RuntimeError, match="edge_contrast"):
             torch.ops.cpuaccel.edge_contrast(x, x, bad, *torch.ones(2, 2), 16.0)
