@@ -125,20 +125,20 @@ def edge_stats_backward(
 ) -> tuple[Tensor, Tensor]:
     messages, begin, end = _shifted(x, edges, shift, rows)
     count = _degrees(end, rows, x)
-    of_messages = torch.zeros_like(messages)
+    grad_messages = torch.zeros_like(messages)
     if grad_mean is not None:
-        of_messages = of_messages + (grad_mean / count).index_select(0, end)
+        grad_messages = grad_messages + (grad_mean / count).index_select(0, end)
     if grad_var is not None:
         centered = messages - mean.index_select(0, end)
-        of_messages = of_messages + 2 * (grad_var / count).index_select(0, end) * centered
+        grad_messages = grad_messages + 2 * (grad_var / count).index_select(0, end) * centered
     for grad, extreme, ties in (
         (grad_smallest, smallest, ties_smallest),
         (grad_largest, largest, ties_largest),
     ):
         if grad is not None:
-            of_messages = of_messages + _shared(grad, messages, extreme, ties, end)
-    of_shift = x.new_empty([0]) if shift is None else sum_rows(of_messages, end, rows)
-    return sum_rows(of_messages, begin, x.shape[0]), of_shift
+            grad_messages = grad_messages + _shared(grad, messages, extreme, ties, end)
+    grad_shift = x.new_empty([0]) if shift is None else sum_rows(grad_messages, end, rows)
+    return sum_rows(grad_messages, begin, x.shape[0]), grad_shift
 
 
 def edge_sum_heads(
@@ -162,9 +162,9 @@ def edge_softmax(scores: Tensor, edges: Tensor, num_src: int, num_dst: int) -> T
 def edge_sum_heads_backward(
     grad: Tensor, x: Tensor, edges: Tensor, weight: Tensor, transposed: bool
 ) -> tuple[Tensor, Tensor]:
-    of_x = edge_sum_heads(grad, edges, weight, x.shape[0], not transposed)
+    grad_x = edge_sum_heads(grad, edges, weight, x.shape[0], not transposed)
     by_dst, by_src = (x, grad) if transposed else (grad, x)
-    return of_x, edge_dot_heads(by_dst, by_src, edges, weight.shape[1])
+    return grad_x, edge_dot_heads(by_dst, by_src, edges, weight.shape[1])
 
 
 def edge_softmax_backward(
@@ -184,8 +184,8 @@ def gat_alpha_backward(
 ) -> tuple[Tensor, Tensor]:
     begin, end = _ends(edges, dst.shape[0])
     scores = src.index_select(0, begin) + dst.index_select(0, end)
-    of_scores = _softmax_backward(grad, alpha, end, dst.shape[0]) * _slopes(scores, slope)
-    return sum_rows(of_scores, begin, src.shape[0]), sum_rows(of_scores, end, dst.shape[0])
+    grad_scores = _softmax_backward(grad, alpha, end, dst.shape[0]) * _slopes(scores, slope)
+    return sum_rows(grad_scores, begin, src.shape[0]), sum_rows(grad_scores, end, dst.shape[0])
 
 
 def gatv2_scores(src: Tensor, dst: Tensor, att: Tensor, edges: Tensor, slope: float) -> Tensor:
@@ -199,9 +199,13 @@ def gatv2_scores_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     begin, end = _ends(edges, dst.shape[0])
     sums = _heads(src.index_select(0, begin) + dst.index_select(0, end), att.shape[0])
-    of_sums = (grad[:, :, None] * att * _slopes(sums, slope)).flatten(1)
-    of_att = (grad[:, :, None] * functional.leaky_relu(sums, slope)).sum(0)
-    return sum_rows(of_sums, begin, src.shape[0]), sum_rows(of_sums, end, dst.shape[0]), of_att
+    grad_sums = (grad[:, :, None] * att * _slopes(sums, slope)).flatten(1)
+    grad_att = (grad[:, :, None] * functional.leaky_relu(sums, slope)).sum(0)
+    return (
+        sum_rows(grad_sums, begin, src.shape[0]),
+        sum_rows(grad_sums, end, dst.shape[0]),
+        grad_att,
+    )
 
 
 def _ends(edges: Tensor, num_dst: int) -> tuple[Tensor, Tensor]:

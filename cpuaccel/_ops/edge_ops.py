@@ -55,16 +55,16 @@ def _edge_sum_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _edge_sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, edges, weight = ctx.saved_tensors
-    of_x = of_weight = None
+    grad_x = grad_weight = None
     if ctx.needs_input_grad[0] and x is not None and not ctx.mean:
         found = ops.edge_sum_heads_backward(grad, x, edges, weight[:, None], ctx.transposed)
         return found[0], None, found[1][:, 0], None, None, None
     if ctx.needs_input_grad[0]:
-        of_x = ops.edge_sum(grad, edges, weight, ctx.rows, not ctx.transposed, ctx.mean)
+        grad_x = ops.edge_sum(grad, edges, weight, ctx.rows, not ctx.transposed, ctx.mean)
     if x is not None:
         by_dst, by_src = (x, grad) if ctx.transposed else (grad, x)
-        of_weight = ops.edge_dot(by_dst, by_src, edges, ctx.mean)
-    return of_x, None, of_weight, None, None, None
+        grad_weight = ops.edge_dot(by_dst, by_src, edges, ctx.mean)
+    return grad_x, None, grad_weight, None, None, None
 
 
 differentiable(formulas.edge_sum, _edge_sum_backward, _edge_sum_setup)
@@ -82,12 +82,12 @@ def _edge_dot_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _edge_dot_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     a, b, edges = ctx.saved_tensors
-    of_a = of_b = None
+    grad_a = grad_b = None
     if ctx.needs_input_grad[0]:
-        of_a = ops.edge_sum(b, edges, grad, a.shape[0], False, ctx.mean)
+        grad_a = ops.edge_sum(b, edges, grad, a.shape[0], False, ctx.mean)
     if ctx.needs_input_grad[1]:
-        of_b = ops.edge_sum(a, edges, grad, b.shape[0], True, ctx.mean)
-    return of_a, of_b, None, None
+        grad_b = ops.edge_sum(a, edges, grad, b.shape[0], True, ctx.mean)
+    return grad_a, grad_b, None, None
 
 
 differentiable(formulas.edge_dot, _edge_dot_backward, _edge_dot_setup)
@@ -123,8 +123,8 @@ def _edge_extreme_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, edges, weight, dst = ctx.saved_tensors
     wanted = [ctx.needs_input_grad[0], weight is not None and ctx.needs_input_grad[2]]
     found = ops.edge_extreme_backward(grad, x, edges, weight, dst, *wanted)
-    of_x, of_weight = (of if asked else None for of, asked in zip(found, wanted, strict=True))
-    return of_x, None, of_weight, None, None
+    grad_x, grad_weight = (of if asked else None for of, asked in zip(found, wanted, strict=True))
+    return grad_x, None, grad_weight, None, None
 
 
 differentiable(formulas.edge_extreme, _edge_extreme_backward, _edge_extreme_setup)
@@ -158,11 +158,11 @@ def _edge_stats_backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None
     x, edges, shift, *outputs = ctx.saved_tensors
     given = [None if grad is None or grad.numel() == 0 else grad for grad in grads[:4]]
     found = ops.edge_stats_backward(*given, x, edges, shift, ctx.rows, ctx.which, *outputs)
-    of_x, of_shift = (
+    grad_x, grad_shift = (
         of if asked else None
         for of, asked in zip(found, (ctx.needs_input_grad[0], ctx.needs_input_grad[2]), strict=True)
     )
-    return of_x, None, of_shift, None, None
+    return grad_x, None, grad_shift, None, None
 
 
 differentiable(formulas.edge_stats, _edge_stats_backward, _edge_stats_setup)
@@ -184,14 +184,14 @@ def _edge_sum_heads_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> 
 
 def _edge_sum_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, edges, weight = ctx.saved_tensors
-    of_x = of_weight = None
+    grad_x = grad_weight = None
     if x is None:
-        of_x = ops.edge_sum_heads(grad, edges, weight, ctx.rows, not ctx.transposed)
+        grad_x = ops.edge_sum_heads(grad, edges, weight, ctx.rows, not ctx.transposed)
     elif ctx.needs_input_grad[0]:
-        of_x, of_weight = ops.edge_sum_heads_backward(grad, x, edges, weight, ctx.transposed)
+        grad_x, grad_weight = ops.edge_sum_heads_backward(grad, x, edges, weight, ctx.transposed)
     else:
-        of_weight = _dot_of(grad, x, edges, weight.shape[1], ctx.transposed)
-    return of_x, None, of_weight, None, None
+        grad_weight = _dot_of(grad, x, edges, weight.shape[1], ctx.transposed)
+    return grad_x, None, grad_weight, None, None
 
 
 def _dot_of(grad: Tensor, x: Tensor, edges: Tensor, heads: int, transposed: bool) -> Tensor:
@@ -247,12 +247,12 @@ def _edge_dot_heads_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> 
 
 def _edge_dot_heads_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     a, b, edges = ctx.saved_tensors
-    of_a = of_b = None
+    grad_a = grad_b = None
     if ctx.needs_input_grad[0]:
-        of_a = ops.edge_sum_heads(b, edges, grad, a.shape[0], False)
+        grad_a = ops.edge_sum_heads(b, edges, grad, a.shape[0], False)
     if ctx.needs_input_grad[1]:
-        of_b = ops.edge_sum_heads(a, edges, grad, b.shape[0], True)
-    return of_a, of_b, None, None
+        grad_b = ops.edge_sum_heads(a, edges, grad, b.shape[0], True)
+    return grad_a, grad_b, None, None
 
 
 differentiable(formulas.edge_dot_heads, _edge_dot_heads_backward, _edge_dot_heads_setup)
@@ -302,8 +302,8 @@ def _gat_alpha_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _gat_alpha_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    of_src, of_dst = ops.gat_alpha_backward(grad, *ctx.saved_tensors, ctx.slope)
-    return of_src, of_dst, None, None
+    grad_src, grad_dst = ops.gat_alpha_backward(grad, *ctx.saved_tensors, ctx.slope)
+    return grad_src, grad_dst, None, None
 
 
 differentiable(formulas.gat_alpha, _gat_alpha_backward, _gat_alpha_setup)

@@ -78,8 +78,8 @@ def _gcn_sum_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _gcn_sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     edges = ctx.saved_tensors
-    of_x = ops.gcn_sum(grad, *edges, ctx.loops, ctx.fill, not ctx.transposed, ctx.mean)
-    return of_x, None, None, None, None, None, None
+    grad_x = ops.gcn_sum(grad, *edges, ctx.loops, ctx.fill, not ctx.transposed, ctx.mean)
+    return grad_x, None, None, None, None, None, None
 
 
 differentiable(formulas.gcn_sum, _gcn_sum_backward, _gcn_sum_setup)
@@ -132,7 +132,7 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Te
 
 
 def _attention_backward(op: Any) -> Any:
-    def backward(ctx: Any, grad: Tensor, of_alpha: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor, grad_alpha: Tensor) -> tuple[Tensor | None, ...]:
         *tensors, kept = ctx.saved_tensors
         grads = op(grad, *tensors, ctx.loops, ctx.slope, kept)
         return *grads, None, None, None, None

@@ -41,7 +41,7 @@ def run_tune(console: Console, options: argparse.Namespace) -> int:
     path: Path = options.out or matmul.own_table()
     _native.load()
     # Read first, because measuring takes minutes and the file may turn out not to be a table.
-    kept = _rows_of_others(path, options.dtypes)
+    other_rows = _rows_of_others(path, options.dtypes)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("products", total=len(BUCKETS) * len(options.dtypes))
 
@@ -53,7 +53,7 @@ def run_tune(console: Console, options: argparse.Namespace) -> int:
     if options.dry_run:
         console.print("Nothing was written.")
         return 0
-    matmul.write(path, [*rows, *kept])
+    matmul.write(path, [*rows, *other_rows])
     console.print(f"Written to {path}; processes that import torch from now on use it.")
     return 0
 

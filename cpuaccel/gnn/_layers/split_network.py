@@ -20,10 +20,10 @@ _ROW_WISE = (
 """Modules whose results do not depend on the order of rows, except for the rounding of sums."""
 
 
-def is_unmodified(module: Any, kinds: tuple[type, ...] = _LINEAR) -> bool:
+def is_unmodified(module: Any, classes: tuple[type, ...] = _LINEAR) -> bool:
     """Return whether `module` has exactly one of these classes, without hooks or a new forward."""
     return (
-        type(module) in kinds
+        type(module) in classes
         and "forward" not in vars(module)
         and not (
             module._forward_hooks
