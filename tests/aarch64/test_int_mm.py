@@ -57,7 +57,7 @@ def test_sums_beyond_int32_wrap_as_torchs() -> None:
 
 
 A, B = matrix(3, 16, "dense", 1), matrix(16, 8, "dense", 2)
-LEFT_TO_TORCH = {
+FALLBACKS = {
     "uint8": (A.view(torch.uint8), B, None, "operands are not int8 matrices"),
     "vector": (A[0], B, None, "operands are not int8 matrices"),
     "sizes": (A, B[:5], None, "sizes do not match"),
@@ -69,9 +69,9 @@ LEFT_TO_TORCH = {
 }
 
 
-@pytest.mark.parametrize("case", LEFT_TO_TORCH)
+@pytest.mark.parametrize("case", FALLBACKS)
 def test_the_rest_is_torchs(case: str) -> None:
-    a, b, out, why = LEFT_TO_TORCH[case]
+    a, b, out, why = FALLBACKS[case]
 
     def run() -> Tensor | str:
         try:

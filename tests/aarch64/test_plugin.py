@@ -15,7 +15,7 @@ from cpuaccel._native import load
 from cpuaccel.config import ISAS
 
 # Each CPU feature of qemu's cores with the ISA that it implies, best first.
-_RUNGS = (("svebf16", "sve"), ("i8mm", "i8mm"), ("asimddp", "dotprod"), ("asimd", "neon"))
+_ISA_OF_FEATURE = (("svebf16", "sve"), ("i8mm", "i8mm"), ("asimddp", "dotprod"), ("asimd", "neon"))
 _PR_SVE_GET_VL, _PR_SVE_VL_LEN_MASK = 51, 0xFFFF
 
 
@@ -24,16 +24,16 @@ def test_importing_torch_turns_it_on() -> None:
     assert cpuaccel.is_enabled()
 
 
-def test_the_newest_rung_that_the_core_has() -> None:
+def test_the_newest_isa_that_the_core_has() -> None:
     has = load().cpu_features()
-    newest = next(rung for feature, rung in _RUNGS if feature in has)
+    newest = next(isa for feature, isa in _ISA_OF_FEATURE if feature in has)
     if newest == "sve" and ctypes.CDLL(None).prctl(_PR_SVE_GET_VL) & _PR_SVE_VL_LEN_MASK == 32:
         newest = "sve256"
     assert load().isa() == newest
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_every_rung_is_a_cap(isa: str) -> None:
+def test_every_isa_is_a_cap(isa: str) -> None:
     before, best = cpuaccel.config.get("max_isa"), ISAS.index(load().isa())
     cpuaccel.config.set("max_isa", isa)
     try:

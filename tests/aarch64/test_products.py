@@ -17,12 +17,12 @@ import cpuaccel
 from cpuaccel._native import load
 from cpuaccel.config import ISAS
 
-RUNGS = ISAS[: ISAS.index(load().isa()) + 1]
+ISAS_HERE = ISAS[: ISAS.index(load().isa()) + 1]
 PROVIDER = "matmul_provider"
 ERRORS = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 
-@pytest.fixture(params=RUNGS)
+@pytest.fixture(params=ISAS_HERE)
 def _isa(request: pytest.FixtureRequest) -> Iterator[None]:
     before = cpuaccel.config.get("max_isa")
     cpuaccel.config.set("max_isa", request.param)
@@ -71,7 +71,7 @@ def test_linear(dtype: torch.dtype, M: int) -> None:
 
 
 @contextmanager
-def _on_own_kernels(fast_math: bool) -> Iterator[None]:
+def _on_cpuaccel_kernels(fast_math: bool) -> Iterator[None]:
     precision, provider = torch.get_float32_matmul_precision(), cpuaccel.config.get(PROVIDER)
     try:
         torch.set_float32_matmul_precision("medium" if fast_math else "highest")
@@ -139,7 +139,7 @@ def test_prepacked(dtype: torch.dtype, M: int) -> None:
 def test_eager_weights_are_packed_once_and_followed(dtype: torch.dtype, fast: bool) -> None:
     """Packed once for all calls, and again after a change, even one that torch does not notice."""
     layer, x = nn.Linear(64, 48).to(dtype), torch.randn(20, 64).to(dtype)
-    with _on_own_kernels(fast), torch.no_grad():
+    with _on_cpuaccel_kernels(fast), torch.no_grad():
         cpuaccel.clear_caches()
         cpuaccel.reset_stats()
         for _ in range(3):
@@ -158,7 +158,7 @@ def test_packed_floats_are_rounded_once_under_fast_math() -> None:
     with torch.no_grad():
         expected = layer(x.bfloat16().float())
         packed = cpuaccel.prepack(layer)
-        with _on_own_kernels(fast_math=True):
+        with _on_cpuaccel_kernels(fast_math=True):
             cpuaccel.clear_caches()
             cpuaccel.reset_stats()
             for rows in (20, 3, 1):

@@ -26,7 +26,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "GCN": lambda: pyg.GCNConv(16, 8),
     "GCN improved": lambda: pyg.GCNConv(16, 8, improved=True),
     "GCN without loops": lambda: pyg.GCNConv(16, 8, add_self_loops=False, bias=False),
-    "GCN not normalised": lambda: pyg.GCNConv(16, 8, normalize=False),
+    "GCN not normalized": lambda: pyg.GCNConv(16, 8, normalize=False),
     "GCN cached": lambda: pyg.GCNConv(16, 8, cached=True),
     "SAGE mean": lambda: pyg.SAGEConv(16, 8),
     "SAGE max": lambda: pyg.SAGEConv(16, 8, aggr="max"),
@@ -134,7 +134,7 @@ def _explained(layer: Any) -> None:
     layer._loop_mask = torch.ones(_EDGES, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("name", ["SAGE mean", "Graph", "GCN not normalised"])
+@pytest.mark.parametrize("name", ["SAGE mean", "Graph", "GCN not normalized"])
 @pytest.mark.parametrize("change", [_hooked, _explained], ids=["hooks", "explain"])
 def test_hooks_and_explanations_fall_back(name: str, change: Callable[[Any], None]) -> None:
     plain = LAYERS[name]()
@@ -268,7 +268,7 @@ def test_not_a_module() -> None:
             function(3)
 
 
-@pytest.mark.parametrize("name", ["SAGE mean", "SAGE max", "GIN", "Graph", "GCN not normalised"])
+@pytest.mark.parametrize("name", ["SAGE mean", "SAGE max", "GIN", "Graph", "GCN not normalized"])
 def test_compiles(name: str) -> None:
     fast = gnn.accelerate(LAYERS[name]())
     x, edge_index = _graph()

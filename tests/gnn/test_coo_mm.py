@@ -1,4 +1,4 @@
-"""Products of COO and dense matrices: against torch's own products, and after changes."""
+"""Products of COO and dense matrices: compared with torch's, and after changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_gradients(coalesced: bool) -> None:
     assert torch.autograd.gradcheck(lambda b: run(matrix.detach(), b), (x,))
 
 
-_LEFT: dict[str, Callable[[], Tensor]] = {
+_FALLBACKS: dict[str, Callable[[], Tensor]] = {
     "added": lambda: torch.addmm(torch.ones(20, 4), _coo(), torch.ones(30, 4)),
     "type": lambda: _coo().bfloat16() @ torch.ones(30, 4, dtype=torch.bfloat16),
     "types": lambda: _coo() @ torch.ones(30, 4).double(),
@@ -93,11 +93,11 @@ _LEFT: dict[str, Callable[[], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("case", _LEFT)
-def test_left_to_torch(case: str) -> None:
+@pytest.mark.parametrize("case", _FALLBACKS)
+def test_fallbacks(case: str) -> None:
     def seeded() -> Tensor:
         torch.manual_seed(1)
-        return _LEFT[case]()
+        return _FALLBACKS[case]()
 
     with counted() as counts:
         ours, theirs = same_ending(seeded)

@@ -45,9 +45,7 @@ def test_the_gradient_of_an_index(index: Tensor) -> None:
     ],
     ids=["no accumulate", "two indices", "values spread", "mask", "no dimension"],
 )
-def test_left_to_torch(
-    indices: tuple[Tensor, ...], values: Tensor, accumulate: bool, why: str
-) -> None:
+def test_fallbacks(indices: tuple[Tensor, ...], values: Tensor, accumulate: bool, why: str) -> None:
     x = rows(4, 3)
     with counted() as counts:
         got = x.index_put(indices, values, accumulate)

@@ -144,7 +144,7 @@ def test_out_of_range(way: str, number: int, index: torch.dtype, width: int | No
     assert counts.fallbacks[f"{counted_name(way)}: index out of range"] == 1
 
 
-_LEFT: dict[str, Callable[[], Tensor]] = {
+_FALLBACKS: dict[str, Callable[[], Tensor]] = {
     "dimension": lambda: rows(4, 5).scatter_add(1, torch.zeros(4, 2).long(), rows(4, 2)),
     "dimension, index_add": lambda: rows(4, 5).index_add(1, torch.tensor([1]), rows(4, 1)),
     "scalar": lambda: torch.tensor(1.0).index_add(0, torch.tensor([0]), torch.ones(1)),
@@ -169,11 +169,11 @@ _LEFT: dict[str, Callable[[], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("case", _LEFT)
-def test_left_to_torch(case: str) -> None:
+@pytest.mark.parametrize("case", _FALLBACKS)
+def test_fallbacks(case: str) -> None:
     def seeded() -> Tensor:
         torch.manual_seed(1)
-        return _LEFT[case]()
+        return _FALLBACKS[case]()
 
     with counted() as counts:
         ours, theirs = same_ending(seeded)
@@ -186,7 +186,7 @@ def test_left_to_torch(case: str) -> None:
         assert sum(counts.fallbacks.values()) >= 1
 
 
-def test_overlapping_memory_is_left_to_torch() -> None:
+def test_overlapping_memory_falls_back() -> None:
     index = torch.tensor([0, 1, 2])
     one, column = torch.ones(1, 4).expand(3, 4), torch.ones(3, 3)
     for call in (

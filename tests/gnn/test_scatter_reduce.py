@@ -204,7 +204,7 @@ def test_out_of_range(
     assert counts.fallbacks[f"{_op(way)}: index out of range"] == 1
 
 
-_LEFT: dict[str, Callable[[], Tensor]] = {
+_FALLBACKS: dict[str, Callable[[], Tensor]] = {
     "no reduction": lambda: _scatter(rows(4, 5), torch.tensor([1]), rows(1, 5), "max", True),
     "index sum": lambda: _index(rows(4, 5), torch.tensor([1]), rows(1, 5), "sum", True),
     "dimension": lambda: rows(4, 5).scatter_reduce(1, torch.zeros(4, 2).long(), rows(4, 2), "amax"),
@@ -227,11 +227,11 @@ _LEFT: dict[str, Callable[[], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("case", _LEFT)
-def test_left_to_torch(case: str) -> None:
+@pytest.mark.parametrize("case", _FALLBACKS)
+def test_fallbacks(case: str) -> None:
     def seeded() -> Tensor:
         torch.manual_seed(1)
-        return _LEFT[case]()
+        return _FALLBACKS[case]()
 
     with counted() as counts:
         ours, theirs = same_ending(seeded)
@@ -242,7 +242,7 @@ def test_left_to_torch(case: str) -> None:
         assert sum(counts.fallbacks.values()) >= 1
 
 
-def test_overlapping_memory_is_left_to_torch() -> None:
+def test_overlapping_memory_falls_back() -> None:
     index, one = torch.tensor([0, 1, 2]), torch.ones(1, 4).expand(3, 4)
     with counted() as counts:
         same_ending(lambda: one.index_reduce_(0, index, torch.ones(3, 4), "amax"))

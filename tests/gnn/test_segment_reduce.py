@@ -239,7 +239,7 @@ def test_gradients_that_would_leave_the_memory_are_an_error(
         _backward(data, rows if rows > 2 else 2, axis, reduce, lengths=ends.diff())
 
 
-_LEFT: dict[str, Callable[[], Tensor]] = {
+_FALLBACKS: dict[str, Callable[[], Tensor]] = {
     "prod": lambda: _reduced(rows(4, 2), "prod", torch.tensor([1, 3])),
     "no reduction": lambda: _reduced(rows(4, 2), "amax", torch.tensor([1, 3])),
     "sum of lengths": lambda: _reduced(rows(4, 2), "sum", torch.tensor([1, 2])),
@@ -259,11 +259,11 @@ _LEFT: dict[str, Callable[[], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("case", _LEFT)
-def test_left_to_torch(case: str) -> None:
+@pytest.mark.parametrize("case", _FALLBACKS)
+def test_fallbacks(case: str) -> None:
     def seeded() -> Tensor:
         torch.manual_seed(1)
-        return _LEFT[case]()
+        return _FALLBACKS[case]()
 
     with counted() as counts:
         ours, theirs = same_ending(seeded)

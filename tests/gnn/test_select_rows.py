@@ -110,7 +110,7 @@ def test_out_of_range(way: str, number: int, index: torch.dtype, width: int | No
     assert counts.fallbacks == {f"{_name(way)}: index out of range": 1}
 
 
-_LEFT: dict[str, Callable[[], Tensor]] = {
+_FALLBACKS: dict[str, Callable[[], Tensor]] = {
     "dimension": lambda: rows(4, 5).index_select(1, torch.tensor([1])),
     "scalar": lambda: torch.tensor(1.0).index_select(0, torch.tensor([0])),
     "scalar index": lambda: rows(4, 5).index_select(0, torch.tensor(2)),
@@ -132,11 +132,11 @@ _LEFT: dict[str, Callable[[], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("case", _LEFT)
-def test_left_to_torch(case: str) -> None:
+@pytest.mark.parametrize("case", _FALLBACKS)
+def test_fallbacks(case: str) -> None:
     def seeded() -> Tensor:
         torch.manual_seed(1)
-        return _LEFT[case]()
+        return _FALLBACKS[case]()
 
     with counted() as counts:
         ours, theirs = same_ending(seeded)
@@ -147,7 +147,7 @@ def test_left_to_torch(case: str) -> None:
         assert sum(counts.fallbacks.values()) >= 1
 
 
-def test_overlapping_memory_is_left_to_torch() -> None:
+def test_overlapping_memory_falls_back() -> None:
     x, index = rows(8, 4), torch.tensor([0, 1, 2])
     with counted() as counts:
         same_ending(lambda: torch.index_select(x[:4], 0, index, out=x[2:5]))
