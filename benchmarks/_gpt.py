@@ -95,7 +95,7 @@ class GptStep(nn.Module):
 
     def __init__(self, config: GptConfig, batch: int, length: int) -> None:
         super().__init__()
-        self.place = length - 1
+        self.position = length - 1
         self.wte = nn.Embedding(config.vocabulary, config.width)
         self.wpe = nn.Embedding(config.positions, config.width)
         self.h = nn.ModuleList(Block(config, batch, length) for _ in range(config.layers))
@@ -103,7 +103,7 @@ class GptStep(nn.Module):
         self.lm_head = nn.Linear(config.width, config.vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.wte(tokens) + self.wpe.weight[self.place]
+        x = self.wte(tokens) + self.wpe.weight[self.position]
         for block in self.h:
             x = block(x)
         scores: Tensor = self.lm_head(self.ln_f(x))

@@ -60,14 +60,16 @@ def _allocate_buffers(model: nn.Module) -> None:
                 buffer.set_(buffer.clone())
 
 
-def prepare_dynamic(model: nn.Module, x: Tensor, whole: Sequence[type[nn.Module]]) -> GraphModule:
+def prepare_dynamic(
+    model: nn.Module, x: Tensor, non_traceable: Sequence[type[nn.Module]]
+) -> GraphModule:
     """A copy of `model` whose linear layers `convert` makes int8 with dynamic quantization.
 
     Weights are quantized per channel, inputs by ranges measured at run time. Modules of the classes
-    `whole` are not traced.
+    `non_traceable` are not traced.
     """
     mapping = QConfigMapping().set_object_type(nn.Linear, per_channel_dynamic_qconfig)
-    custom = PrepareCustomConfig().set_non_traceable_module_classes(list(whole))
+    custom = PrepareCustomConfig().set_non_traceable_module_classes(list(non_traceable))
     with quiet(), torch.no_grad():
         prepared = prepare_fx(
             copy.deepcopy(model), mapping, example_inputs=(x,), prepare_custom_config=custom

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 @cache
-def why_missing() -> str:
+def missing_reason() -> str:
     """Why DGL cannot be used, or ""."""
     try:
         _load()

@@ -21,7 +21,7 @@ Call = Callable[[Tensor, Tensor, Tensor], object]
 """(rows of all nodes, which may be overwritten; index; rows of all edges)."""
 
 
-def why_missing(module: str) -> str:
+def missing_reason(module: str) -> str:
     """Why the package `module` cannot be imported, or ""."""
     try:
         importlib.import_module(module)
@@ -75,9 +75,11 @@ def _torch_sparse_product(matrix: Tensor) -> Product:
 
 
 PRODUCTS: dict[str, ProductPeer] = {
-    "dgl": ProductPeer(_dgl.why_missing, partial(_dgl_product, True)),
-    "dgl, no values": ProductPeer(_dgl.why_missing, partial(_dgl_product, False), weighted=False),
-    "torch_sparse": ProductPeer(partial(why_missing, "torch_sparse"), _torch_sparse_product),
+    "dgl": ProductPeer(_dgl.missing_reason, partial(_dgl_product, True)),
+    "dgl, no values": ProductPeer(
+        _dgl.missing_reason, partial(_dgl_product, False), weighted=False
+    ),
+    "torch_sparse": ProductPeer(partial(missing_reason, "torch_sparse"), _torch_sparse_product),
 }
 """DGL uses libxsmm only for products without values, which do less than the case asks for."""
 
@@ -142,6 +144,6 @@ def _step(forward: Call) -> Call:
 
 
 ROWS: dict[str, RowsPeer] = {
-    "dgl": RowsPeer(_dgl.why_missing, _dgl_rows),
-    "torch_scatter": RowsPeer(partial(why_missing, "torch_scatter"), _torch_scatter_rows),
+    "dgl": RowsPeer(_dgl.missing_reason, _dgl_rows),
+    "torch_scatter": RowsPeer(partial(missing_reason, "torch_scatter"), _torch_scatter_rows),
 }

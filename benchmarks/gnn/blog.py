@@ -75,10 +75,10 @@ def main(arguments: list[str] | None = None) -> None:
         "scale": f"1/{options.scale} of Reddit's and ogbn-products' nodes and edges",
         "step": f"{options.batches} batches",
     }
-    report = Report("median time of a step", facts, list(_WAYS), list(_RATIOS))
+    report = Report("median time of a step", facts, list(_COLUMNS), list(_RATIOS))
     table = Table()
     table.add_column("", no_wrap=True)
-    headings = [f"{name} ms" for name in _WAYS] + ["cpuaccel", "accelerated", "announced"]
+    headings = [f"{name} ms" for name in _COLUMNS] + ["cpuaccel", "accelerated", "announced"]
     for heading in (*headings, "kernels", "spread"):
         table.add_column(heading, justify="right")
     table.add_column("graph")
@@ -98,13 +98,13 @@ def _accelerate(model: nn.Module) -> nn.Module:
     return accelerated
 
 
-def _as_it_is(model: nn.Module) -> nn.Module:
+def _unchanged(model: nn.Module) -> nn.Module:
     return model
 
 
-_WAYS: dict[str, tuple[bool, Callable[[nn.Module], nn.Module]]] = {
-    "torch": (False, _as_it_is),
-    "cpuaccel": (True, _as_it_is),
+_COLUMNS: dict[str, tuple[bool, Callable[[nn.Module], nn.Module]]] = {
+    "torch": (False, _unchanged),
+    "cpuaccel": (True, _unchanged),
     "accelerated": (True, _accelerate),
 }
 """Columns: whether cpuaccel is enabled, and how the model is changed."""
@@ -112,7 +112,7 @@ _WAYS: dict[str, tuple[bool, Callable[[nn.Module], nn.Module]]] = {
 
 def _measure(row: BlogRow, job: Job, options: argparse.Namespace) -> Row:
     contenders: dict[str, Contender] = {}
-    for name, (on, change) in _WAYS.items():
+    for name, (on, change) in _COLUMNS.items():
         with _plugin.enabled(on):
             step = partial(job.step, change(copy.deepcopy(job.model)))
         contenders[name] = Contender(step, partial(_plugin.enabled, on))
@@ -148,7 +148,7 @@ def _within_kernel(event: Any) -> bool:
 
 
 def _cells(row: Row) -> list[str]:
-    times = [f"{row.samples[name].median * 1e3:.1f}" for name in _WAYS]
+    times = [f"{row.samples[name].median * 1e3:.1f}" for name in _COLUMNS]
     ratios = [show_ratio(ratio.of(row.samples)) for ratio in _RATIOS]
     spread = max(sample.spread for sample in row.samples.values())
     shares = [f"{row.extra['kernel_share']:.0%}", f"{spread:.0%}"]

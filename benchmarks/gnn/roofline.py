@@ -30,7 +30,7 @@ from benchmarks._arguments import (
 )
 from benchmarks._report import not_measured, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
-from benchmarks.gnn import _both
+from benchmarks.gnn import _shared
 from benchmarks.gnn._graphs import GRAPHS, graph_of, matrix_of
 from benchmarks.ops._peaks import reading
 
@@ -49,8 +49,8 @@ class Machine:
 
     def place(self, size: int) -> str:
         """The smallest cache that holds `size` bytes, or memory."""
-        held = (name for name, most in self.holds.items() if size <= most and name in self.rates)
-        return next(held, MEMORY)
+        fits = (name for name, most in self.holds.items() if size <= most and name in self.rates)
+        return next(fits, MEMORY)
 
     def seconds(self, size: int, working_set: int) -> float:
         """Seconds to read `size` bytes from where a working set of this size lies."""
@@ -106,10 +106,12 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     torch.set_num_threads(options.threads)
     reasons = {"cpuaccel": _plugin.missing()}
-    ways = _both.ways(reasons)
+    torch_columns = _shared.torch_columns(reasons)
     measure = reading() if options.peaks else None
     rates = measure() if measure else {}
-    points = [_measure(scale, ways, options) for scale in range(options.least, options.most + 1)]
+    points = [
+        _measure(scale, torch_columns, options) for scale in range(options.least, options.most + 1)
+    ]
     if measure:
         rates = {place: max(rate, rates[place]) for place, rate in measure().items()}
     machine = Machine(_machine.caches(), rates)
@@ -121,13 +123,13 @@ def main(arguments: list[str] | None = None) -> None:
     }
     console = _machine.console()
     print_header(console, "sparse sum, nanoseconds per edge", facts)
-    console.print(_table(points, list(ways), machine))
+    console.print(_table(points, list(torch_columns), machine))
     print_notes(console, not_measured(reasons))
     if options.json:
         document = {"machine": facts, "rows": [_as_json(point, machine) for point in points]}
         options.json.write_text(json.dumps(document, indent=1) + "\n")
     if options.plot:
-        write_plot(points, list(ways), machine, facts, options.plot)
+        write_plot(points, list(torch_columns), machine, facts, options.plot)
 
 
 def _sum(matrix: Tensor, x: Tensor) -> Tensor:
@@ -135,7 +137,7 @@ def _sum(matrix: Tensor, x: Tensor) -> Tensor:
         return torch.sparse.mm(matrix, x, "sum")
 
 
-def _measure(scale: int, ways: dict[str, bool], options: argparse.Namespace) -> Point:
+def _measure(scale: int, torch_columns: dict[str, bool], options: argparse.Namespace) -> Point:
     graph = graph_of(options.graph, scale, EDGES_OF_A_NODE << scale)
     matrix = matrix_of(graph, torch.int32)
     size = Size(graph.nodes, len(graph.row), options.columns)
@@ -143,7 +145,9 @@ def _measure(scale: int, ways: dict[str, bool], options: argparse.Namespace) -> 
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(size.nodes, size.columns, generator=generator)
     run = partial(_sum, matrix, x)
-    contenders = {name: Contender(run, partial(_plugin.enabled, on)) for name, on in ways.items()}
+    contenders = {
+        name: Contender(run, partial(_plugin.enabled, on)) for name, on in torch_columns.items()
+    }
     samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
     return Point(size, samples)
 
@@ -156,18 +160,18 @@ def _bounds(size: Size, machine: Machine) -> dict[str, float]:
     return {name: seconds / size.edges * 1e9 for name, seconds in bounds.items()}
 
 
-def _table(points: list[Point], ways: list[str], machine: Machine) -> Table:
+def _table(points: list[Point], torch_columns: list[str], machine: Machine) -> Table:
     table = Table()
-    headings = ["edges", "nodes", "x MiB", "x lies in", *ways]
+    headings = ["edges", "nodes", "x MiB", "x lies in", *torch_columns]
     for heading in (*headings, "every row", "once", "cpuaccel over\nevery row", "spread"):
         table.add_column(heading, justify="right")
     for point in points:
         size, bounds = point.size, _bounds(point.size, machine)
         place = machine.place(size.rows) if bounds else "-"
         cells = [f"{size.edges:,}", f"{size.nodes:,}", f"{size.rows / 2**20:.1f}", place]
-        cells += [f"{point.cost(name):.2f}" for name in ways]
+        cells += [f"{point.cost(name):.2f}" for name in torch_columns]
         cells += [f"{bounds[name]:.2f}" if bounds else "-" for name in ("every row", "once")]
-        known = bool(bounds) and "cpuaccel" in ways
+        known = bool(bounds) and "cpuaccel" in torch_columns
         cells.append(f"{point.cost('cpuaccel') / bounds['every row']:.2f}" if known else "-")
         spread = max(sample.spread for sample in point.samples.values())
         table.add_row(*cells, f"{spread:.0%}")
@@ -185,7 +189,11 @@ def _as_json(point: Point, machine: Machine) -> dict[str, object]:
 
 
 def write_plot(
-    points: list[Point], ways: list[str], machine: Machine, facts: dict[str, str], path: Path
+    points: list[Point],
+    torch_columns: list[str],
+    machine: Machine,
+    facts: dict[str, str],
+    path: Path,
 ) -> None:
     """Draws nanoseconds per edge over the number of edges: measured times and both bounds."""
     _plot.require()
@@ -193,7 +201,7 @@ def write_plot(
 
     figure, axes = plt.subplots(figsize=(8, 5))
     edges = [point.size.edges for point in points]
-    for name in ways:
+    for name in torch_columns:
         axes.plot(edges, [point.cost(name) for point in points], marker="o", label=name)
     bounds = [_bounds(point.size, machine) for point in points]
     for name, style in (("every row", "--"), ("once", ":")):
@@ -202,7 +210,7 @@ def write_plot(
     places = [machine.place(point.size.rows) for point in points]
     for before, place, at in zip(places, places[1:], edges[1:], strict=False):
         if all(bounds) and before != place:
-            axes.axvline(at / 2**0.5, color="grey", linewidth=0.6)
+            axes.axvline(at / 2**0.5, color="gray", linewidth=0.6)
             axes.annotate(
                 f" x in {place}",
                 (at / 2**0.5, 1),

@@ -22,9 +22,9 @@ from benchmarks import _machine, _plugin
 from benchmarks._arguments import add_json, add_rounds, make_parser, names, positive, positives
 from benchmarks._report import not_measured, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
-from benchmarks.gnn import _both
+from benchmarks.gnn import _shared
 from benchmarks.gnn._graphs import graph_of, matrix_of
-from benchmarks.gnn._peers import why_missing
+from benchmarks.gnn._peers import missing_reason
 
 _BATCHES = 8
 
@@ -81,26 +81,30 @@ _PEERS: dict[str, tuple[Callable[..., int], Callable[[Case], bool]]] = {
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
-    _both.check_names(options, CASES)
+    _shared.check_names(options, CASES)
     if reason := _plugin.missing():
         raise SystemExit(f"nothing to measure: {reason}")
     importlib.import_module("cpuaccel._ops.sample")
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
-    whole = graph_of(options.graph, options.scale, options.edges)
-    matrix = matrix_of(whole, _both.INDEX[options.index])
+    source_graph = graph_of(options.graph, options.scale, options.edges)
+    matrix = matrix_of(source_graph, _shared.INDEX[options.index])
     # The CSR matrix is used as CSC: either is the matrix of some graph.
     graph = (matrix.crow_indices(), matrix.col_indices())
-    reasons = {name: why_missing(name) for name in _PEERS}
+    reasons = {name: missing_reason(name) for name in _PEERS}
     peers = [name for name, reason in reasons.items() if not reason]
     generator = torch.Generator().manual_seed(3)
-    nodes = whole.nodes
+    nodes = source_graph.nodes
     size = min(options.batch, nodes)
     batches = [torch.randperm(nodes, generator=generator)[:size] for _ in range(_BATCHES)]
     batches = [each.to(graph[0].dtype) for each in batches]
     rows = {case: _measure(CASES[case], graph, batches, peers, options) for case in options.cases}
-    columns = [*(_ours(threads) for threads in options.threads), *peers]
+    columns = [*(_column_of(threads) for threads in options.threads), *peers]
     console = _machine.console()
-    facts = {key: value for key, value in _both.facts(options, whole).items() if key != "threads"}
+    facts = {
+        key: value
+        for key, value in _shared.facts(options, source_graph).items()
+        if key != "threads"
+    }
     facts["batch"] = f"{size:,} nodes"
     print_header(console, "millions of edges sampled per second, from the median time", facts)
     console.print(_table(rows, columns))
@@ -122,7 +126,7 @@ class Measured:
         return self.edges[name] / self.samples[name].median if name in self.samples else None
 
 
-def _ours(threads: int) -> str:
+def _column_of(threads: int) -> str:
     return f"cpuaccel, {threads} thread{'' if threads == 1 else 's'}"
 
 
@@ -134,7 +138,7 @@ def _measure(
     options: argparse.Namespace,
 ) -> Measured:
     runs: dict[str, tuple[Run, int]] = {
-        _ours(threads): (partial(_cpuaccel, *graph), threads) for threads in options.threads
+        _column_of(threads): (partial(_cpuaccel, *graph), threads) for threads in options.threads
     }
     for name in peers:
         function, takes = _PEERS[name]
@@ -190,8 +194,8 @@ def _as_json(name: str, row: Measured) -> dict[str, object]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
-    _both.add_graph(parser, scale=17, edges=4_194_304)
-    _both.add_index(parser)
+    _shared.add_graph(parser, scale=17, edges=4_194_304)
+    _shared.add_index(parser)
     parser.add_argument(
         "--batch", type=positive, default=1024, help="nodes per batch (default: 1024)"
     )

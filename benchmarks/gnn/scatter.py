@@ -17,7 +17,7 @@ from torch import Tensor
 from benchmarks import _machine, _plugin
 from benchmarks._arguments import make_parser, names
 from benchmarks._report import Ratio, Report, not_measured
-from benchmarks.gnn import _both
+from benchmarks.gnn import _shared
 from benchmarks.gnn._graphs import ends_of, graph_of
 from benchmarks.gnn._peers import ROWS, Call
 
@@ -92,18 +92,18 @@ READING = {"index_select", "gather", "index"}
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
-    _both.check_names(options, CASES)
+    _shared.check_names(options, CASES)
     torch.set_num_threads(options.threads)
     reasons = {"cpuaccel": _plugin.missing()}
     reasons |= {name: peer.missing() for name, peer in ROWS.items()}
-    ways = _both.ways(reasons)
+    torch_columns = _shared.torch_columns(reasons)
     peers = [name for name in ROWS if not reasons[name]]
     graph = graph_of(options.graph, options.scale, options.edges)
-    _, index = ends_of(graph, _both.INDEX[options.index])
-    columns = [*ways, *peers, *(["copy"] if READING.intersection(options.cases) else [])]
+    _, index = ends_of(graph, _shared.INDEX[options.index])
+    columns = [*torch_columns, *peers, *(["copy"] if READING.intersection(options.cases) else [])]
     report = Report(
         "scatter, gather and segment ops, median time of a call",
-        _both.facts(options, graph),
+        _shared.facts(options, graph),
         columns,
         [Ratio("cpuaccel", name) for name in columns if name != "cpuaccel"],
         notes=not_measured(reasons),
@@ -123,7 +123,7 @@ def main(arguments: list[str] | None = None) -> None:
                     others["copy"] = _copy(data[2])
                 name = f"K {width}, {case}{order}"
                 run = partial(CASES[case], *data)
-                report.rows.append(_both.measure(name, run, ways, options, others))
+                report.rows.append(_shared.measure(name, run, torch_columns, options, others))
     report.print(_machine.console())
     if options.json:
         report.write_json(options.json)
@@ -142,7 +142,7 @@ def _copy(rows: Tensor) -> Callable[[], object]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
-    _both.add_arguments(parser, columns="1,4,16,64,128")
+    _shared.add_arguments(parser, columns="1,4,16,64,128")
     parser.add_argument(
         "--cases",
         type=names,

@@ -34,7 +34,7 @@ from benchmarks._report import (
     show_ratio,
 )
 from benchmarks._timing import Sample
-from benchmarks.gnn import _both
+from benchmarks.gnn import _shared
 from benchmarks.gnn._graphs import graph_of, matrix_of
 from benchmarks.gnn._peers import PRODUCTS, Product
 from benchmarks.ops._peaks import meter
@@ -89,28 +89,28 @@ def _of_peer(case: Case, product: Product, values: Tensor, x: Tensor) -> object:
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
     options = _parser().parse_args(arguments)
-    _both.check_names(options, CASES)
+    _shared.check_names(options, CASES)
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     torch.set_num_threads(options.threads)
     reasons = {"cpuaccel": _plugin.missing()}
     reasons |= {name: peer.missing() for name, peer in PRODUCTS.items()}
-    ways = _both.ways(reasons)
+    torch_columns = _shared.torch_columns(reasons)
     measure = meter(torch.float32) if options.peaks else None
     rate = measure().bytes if measure else 0.0
     graph = graph_of(options.graph, options.scale, options.edges)
-    matrix = matrix_of(graph, _both.INDEX[options.index])
+    matrix = matrix_of(graph, _shared.INDEX[options.index])
     with _plugin.enabled(False):
         peers = {n: peer.prepare(matrix) for n, peer in PRODUCTS.items() if not reasons[n]}
-    columns = [*ways, *peers]
+    columns = [*torch_columns, *peers]
     ratios = [Ratio("cpuaccel", name) for name in columns if name != "cpuaccel"]
     rows = [
-        _measure(matrix, int(columns), case, ways, peers, options)
+        _measure(matrix, int(columns), case, torch_columns, peers, options)
         for columns in options.columns
         for case in options.cases
     ]
     if measure:
         rate = max(rate, measure().bytes)
-    facts = _both.facts(options, graph)
+    facts = _shared.facts(options, graph)
     if rate:
         facts["memory"] = f"{rate / 1e9:.1f} GB/s read"
     console = _machine.console()
@@ -137,7 +137,7 @@ def _measure(
     matrix: Tensor,
     columns: int,
     name: str,
-    ways: dict[str, bool],
+    torch_columns: dict[str, bool],
     peers: dict[str, Product],
     options: argparse.Namespace,
 ) -> Row:
@@ -150,7 +150,7 @@ def _measure(
         if PRODUCTS[peer].weighted or not case.values
     }
     heading = f"K {columns}, {name}"
-    return _both.measure(heading, run, ways, options, others, columns=columns, case=name)
+    return _shared.measure(heading, run, torch_columns, options, others, columns=columns, case=name)
 
 
 def _bounds(matrix: Tensor, columns: int, rate: float) -> tuple[float, float]:
@@ -200,7 +200,7 @@ def _time(sample: Sample | None) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
-    _both.add_arguments(parser, columns="1,4,8,16,64,100,128,256,602")
+    _shared.add_arguments(parser, columns="1,4,8,16,64,100,128,256,602")
     parser.add_argument(
         "--cases",
         type=lambda text: [name.strip() for name in text.split(";")],

@@ -32,7 +32,7 @@ from benchmarks._arguments import (
 )
 from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Contender, side_by_side
-from benchmarks.gnn import _both
+from benchmarks.gnn import _shared
 from benchmarks.gnn._graphs import GRAPHS, ends_of, graph_of
 
 _CLASSES = 16
@@ -85,8 +85,8 @@ class Network(nn.Module):
 
 
 @dataclass(frozen=True)
-class Way:
-    """A column: the context that a step runs in, and how the model is changed."""
+class Column:
+    """The context that a step runs in, and how the model is changed."""
 
     around: Callable[[], AbstractContextManager[None]]
     change: Callable[[nn.Module], nn.Module] = lambda model: model
@@ -108,12 +108,12 @@ def _accelerate(model: nn.Module) -> nn.Module:
     return importlib.import_module("cpuaccel.gnn").accelerate(model)
 
 
-def _ways() -> dict[str, Way]:
+def _columns() -> dict[str, Column]:
     return {
-        "torch": Way(partial(_plugin.enabled, False)),
-        "torch, allocator": Way(_allocator_alone),
-        "cpuaccel": Way(partial(_plugin.enabled, True)),
-        "accelerated": Way(partial(_plugin.enabled, True), _accelerate),
+        "torch": Column(partial(_plugin.enabled, False)),
+        "torch, allocator": Column(_allocator_alone),
+        "cpuaccel": Column(partial(_plugin.enabled, True)),
+        "accelerated": Column(partial(_plugin.enabled, True), _accelerate),
     }
 
 
@@ -153,8 +153,8 @@ def run(
     require_known([options.graph], GRAPHS, "graph")
     require_known(options.models, MODELS, "model")
     torch.set_num_threads(options.threads)
-    reasons = {name: _missing() for name in _ways() if name != "torch"}
-    ways = {name: way for name, way in _ways().items() if not reasons.get(name)}
+    reasons = {name: _missing() for name in _columns() if name != "torch"}
+    columns = {name: column for name, column in _columns().items() if not reasons.get(name)}
     graph = graph_of(options.graph, options.scale, options.edges)
     edge_index = torch.stack(ends_of(graph, torch.int64))
     generator = torch.Generator().manual_seed(3)
@@ -172,18 +172,18 @@ def run(
         Ratio("accelerated", "torch, allocator"),
     ]
     report = Report(
-        f"{training.title}, median time", facts, list(ways), ratios, notes=not_measured(reasons)
+        f"{training.title}, median time", facts, list(columns), ratios, notes=not_measured(reasons)
     )
     peaks = Table(title="peak memory of a step, MiB", title_justify="left")
     peaks.add_column("")
-    for name in ways:
+    for name in columns:
         peaks.add_column(name, justify="right")
     for name in options.models:
         kinds = torch.randint(0, _RELATIONS, (options.edges,), generator=generator)
         edges = (edge_index, kinds) if name == "RGCN" else (edge_index,)
-        report.rows.append(_measure(name, ways, (x, target, *edges), options, training))
+        report.rows.append(_measure(name, columns, (x, target, *edges), options, training))
         found = report.rows[-1].extra["peak_bytes"]
-        peaks.add_row(name, *(f"{found[w] / 2**20:.0f}" if w in found else "-" for w in ways))
+        peaks.add_row(name, *(f"{found[w] / 2**20:.0f}" if w in found else "-" for w in columns))
         if options.json:
             report.write_json(options.json)
     console = _machine.console()
@@ -203,7 +203,7 @@ def _missing() -> str:
 
 def _measure(
     name: str,
-    ways: dict[str, Way],
+    columns: dict[str, Column],
     data: tuple[Tensor, ...],
     options: Any,
     cls: type[Training],
@@ -215,14 +215,14 @@ def _measure(
     model = Network(name, options.hidden, options.hidden, degrees)
     contenders: dict[str, Contender] = {}
     extra: dict[str, dict[str, Any]] = {"loss": {}, "peak_bytes": {}, "calls": {}}
-    for way, column in ways.items():
+    for label, column in columns.items():
         with column.around():
             training = cls(column.change(copy.deepcopy(model)), *data)
-            extra["loss"][way] = float(training.step())
-            if way != "torch":
-                extra["peak_bytes"][way] = _peak(training.step)
-                extra["calls"][way] = _plugin.calls_of(training.step)
-        contenders[way] = Contender(training.step, column.around)
+            extra["loss"][label] = float(training.step())
+            if label != "torch":
+                extra["peak_bytes"][label] = _peak(training.step)
+                extra["calls"][label] = _plugin.calls_of(training.step)
+        contenders[label] = Contender(training.step, column.around)
     samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
     return Row(name, samples, extra)
 
@@ -243,7 +243,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=list(MODELS),
         help=f"names from {','.join(MODELS)} (default: all)",
     )
-    _both.add_graph(parser, scale=16, edges=1_300_000)
+    _shared.add_graph(parser, scale=16, edges=1_300_000)
     parser.add_argument(
         "--hidden", type=positive, default=64, help="hidden features, a multiple of 8 (default: 64)"
     )

@@ -92,7 +92,7 @@ def check(case: Case, mode_name: str, through: str = "compile") -> Outcome:
     if outcome.compiles and not 0 < outcome.graphs <= len(made):
         # torch runs graphs that it cannot capture eagerly, Inductor those that the pass fails on.
         outcome.compiles = outcome.matches = False
-        outcome.problem = f"our pass took part in {len(made)} of {outcome.graphs} graphs"
+        outcome.problem = f"cpuaccel's pass took part in {len(made)} of {outcome.graphs} graphs"
     outcome.partitions = sum(len(region) for report in made for region in report.regions)
     left = Counter(f"{each.op}: {each.reason}" for report in made for each in report.left)
     outcome.left = dict(left.most_common())
@@ -111,12 +111,12 @@ def _compare(model: nn.Module, inputs: list[Inputs], outcome: Outcome) -> None:
         model = convert(prepared, "x86", plugin=True)
     exact = [_outputs(model, each) for each in inputs]
     eager = [_outputs(model, each, within) for each in inputs] if name == "bf16" else exact
-    ours = _made(model, inputs[0], outcome, within)
+    made = _made(model, inputs[0], outcome, within)
     if outcome.problem:
         return
-    found = [_outputs(ours, each, within) for each in inputs]
+    found = [_outputs(made, each, within) for each in inputs]
     outcome.compiles = True
-    calls = _plugin.calls_of(lambda: _outputs(ours, inputs[0], within))
+    calls = _plugin.calls_of(lambda: _outputs(made, inputs[0], within))
     outcome.regions = calls.get("graph_region.cpuaccel", 0)
     _judge_all(outcome, found, eager, exact, _JUDGES[name])
     if name == "fp32" and bounds.FP32_BOUND < outcome.error < bounds.ROUNDING:
@@ -140,8 +140,8 @@ def _made(model: nn.Module, inputs: Inputs, outcome: Outcome, within: Around) ->
     outcome.graphs = len(optimized.reports)
     if optimized.verdict.runs != "plan":
         outcome.problem = str(optimized.verdict)
-    ours: Callable[..., Any] = optimized
-    return ours
+    made: Callable[..., Any] = optimized
+    return made
 
 
 def _in_float64(model: nn.Module, inputs: list[Inputs]) -> list[list[Tensor]]:
@@ -174,8 +174,8 @@ def _judge_all(
     judge: bounds.Judge,
 ) -> None:
     outcome.problem, outcome.error, outcome.allowed = "", 0.0, 0.0
-    for ours, theirs, reference in zip(found, eager, exact, strict=True):
-        _judge(outcome, ours, theirs, reference, judge)
+    for result, expected, reference in zip(found, eager, exact, strict=True):
+        _judge(outcome, result, expected, reference, judge)
 
 
 def _judge(

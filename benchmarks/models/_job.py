@@ -12,7 +12,7 @@ from benchmarks._quantize import calibrate, prepare_dynamic
 from examples.minilm.bert import Embeddings
 
 # Modules that torch.fx cannot trace.
-_WHOLE = (Embeddings, _gpt.Cache)
+_NON_TRACEABLE = (Embeddings, _gpt.Cache)
 
 
 class Job:
@@ -31,7 +31,7 @@ class Job:
     @cached_property
     def dynamic(self) -> GraphModule:
         """The model prepared for int8 linear layers that quantize their inputs dynamically."""
-        return prepare_dynamic(self.model, self.x, _WHOLE)
+        return prepare_dynamic(self.model, self.x, _NON_TRACEABLE)
 
     def cast(self, dtype: torch.dtype | None) -> "Job":
         """A copy with weights and floating-point inputs of type `dtype`; itself if None."""

@@ -20,8 +20,9 @@ def missing() -> str:
 
 def note() -> str:
     """How PT2E models are made."""
-    made_by = f"pt2e: {_peers.versions('torchao')}, X86InductorQuantizer (ours: X86Quantizer)"
-    return f"{made_by}, static, weights by channels; ours with floats in fast math"
+    quantizers = "X86InductorQuantizer (on cpuaccel: X86Quantizer)"
+    made_by = f"pt2e: {_peers.versions('torchao')}, {quantizers}"
+    return f"{made_by}, static, weights by channels; on cpuaccel with floats in fast math"
 
 
 def dynamic_note() -> str:
@@ -39,14 +40,14 @@ def with_inductor(job: Job, dynamic: bool = False) -> Runner:
 
 def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> Runner:
     """Quantizes `job` and compiles it with cpuaccel's backend, or another one."""
-    ours = backend == "cpuaccel"
-    within = _in_bf16 if ours else torch.no_grad
-    return _compiled.run_of(_converted(job, dynamic, ours), job.x, backend, within)
+    for_cpuaccel = backend == "cpuaccel"
+    within = _in_bf16 if for_cpuaccel else torch.no_grad
+    return _compiled.run_of(_converted(job, dynamic, for_cpuaccel), job.x, backend, within)
 
 
 def optimized(job: Job) -> Runner:
     """Quantizes `job` and applies `cpuaccel.optimize`."""
-    return _compiled.optimized(_converted(job, dynamic=False, ours=True), job.x, _in_bf16)
+    return _compiled.optimized(_converted(job, dynamic=False, for_cpuaccel=True), job.x, _in_bf16)
 
 
 @contextmanager
@@ -56,8 +57,8 @@ def _in_bf16() -> Iterator[None]:
         yield
 
 
-def _converted(job: Job, dynamic: bool, ours: bool) -> Any:
-    """Quantizes `job`; for `ours` also the parts of attention that torchao's quantizer skips."""
+def _converted(job: Job, dynamic: bool, for_cpuaccel: bool) -> Any:
+    """Quantizes `job`; with `for_cpuaccel` also the attention that torchao's quantizer skips."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
 
@@ -65,7 +66,7 @@ def _converted(job: Job, dynamic: bool, ours: bool) -> Any:
     with warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
         warnings.simplefilter("ignore")
         exported = torch.export.export(job.model, (job.x,), strict=True).module()
-        quantizer = _quantizer() if ours else x86.X86InductorQuantizer()
+        quantizer = _quantizer() if for_cpuaccel else x86.X86InductorQuantizer()
         quantizer.set_global(x86.get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
         prepared = prepare_pt2e(exported, quantizer)
         for batch in job.calibration:

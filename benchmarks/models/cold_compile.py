@@ -156,12 +156,12 @@ def _parts_of(whole: float) -> dict[str, float]:
 
     everything, backend = spent("_compile.compile_inner"), spent("OutputGraph.call_user_compiler")
     inductor = spent("compile_fx_inner")
-    ours = spent("pass.post_grad_passes.post_grad_custom_pre_pass")
+    cpuaccel_pass = spent("pass.post_grad_passes.post_grad_custom_pre_pass")
     return {
         "Dynamo": everything - backend,
         "AOTAutograd": backend - inductor,
-        "cpuaccel's pass": ours,
-        "Inductor": inductor - ours,
+        "cpuaccel's pass": cpuaccel_pass,
+        "Inductor": inductor - cpuaccel_pass,
         "run and weight packing": whole - everything,
     }
 

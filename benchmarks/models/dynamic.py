@@ -43,8 +43,8 @@ _MODES = [each.name for each in MODES if each.name != "fastmath"]
 
 
 @dataclass
-class Way:
-    """A column: a model compiled on `backend`, for changing sizes or for each size separately."""
+class Column:
+    """A model compiled on `backend`, for changing sizes or for each size separately."""
 
     name: str
     backend: str
@@ -53,8 +53,8 @@ class Way:
     missing: Callable[[], str] = str
     graphs: int = 0
     """Graphs compiled so far."""
-    ready: list[int] = field(default_factory=list)
-    """Sized regions and partitions that cpuaccel's backend made, pass by pass."""
+    plans: list[int] = field(default_factory=list)
+    """Plans that cpuaccel's backend made, for each pass."""
 
     @property
     def plugin(self) -> bool:
@@ -77,92 +77,92 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
-    ways = [way for way in _ways(mode(options.mode)) if way.name in options.engines]
-    reasons = {way.name: way.missing() for way in ways}
-    ways = [way for way in ways if not reasons[way.name]]
-    if not ways:
+    columns = [column for column in _columns(mode(options.mode)) if column.name in options.engines]
+    reasons = {column.name: column.missing() for column in columns}
+    columns = [column for column in columns if not reasons[column.name]]
+    if not columns:
         raise SystemExit("nothing to measure: " + "; ".join(not_measured(reasons)))
     report = Report(
         title=f"{options.model} in {options.mode}, median latency",
         facts=_machine.describe(),
-        columns=[way.name for way in ways],
+        columns=[column.name for column in columns],
         ratios=[Ratio(ENGINES[0], base) for base in ENGINES[1:]],
         notes=not_measured(reasons),
     )
     with torch.inference_mode(), quiet():
-        _measure(report, ways, options)
+        _measure(report, columns, options)
     report.print(_machine.console())
 
 
-def _ways(chosen: Mode) -> list[Way]:
+def _columns(chosen: Mode) -> list[Column]:
     return [
-        Way(ENGINES[0], "cpuaccel", True, chosen.plugin, backend_missing),
-        Way(ENGINES[1], "cpuaccel", False, chosen.plugin, backend_missing),
-        Way(ENGINES[2], "inductor", True, chosen.torch),
+        Column(ENGINES[0], "cpuaccel", True, chosen.plugin, backend_missing),
+        Column(ENGINES[1], "cpuaccel", False, chosen.plugin, backend_missing),
+        Column(ENGINES[2], "inductor", True, chosen.torch),
     ]
 
 
-def _measure(report: Report, ways: list[Way], options: argparse.Namespace) -> None:
+def _measure(report: Report, columns: list[Column], options: argparse.Namespace) -> None:
     """Adds a row per length to `report`, and the compilations to its notes."""
     model = _bert.build(options.model, options.layers)
     inputs = [
         _bert.tokens(options.model, options.batches[at % len(options.batches)], length)
         for at, length in enumerate(options.lengths)
     ]
-    calls = {way.name: way.compiled(model) for way in ways}
+    calls = {column.name: column.compiled(model) for column in columns}
     with (
         torch._dynamo.config.patch(recompile_limit=2 * len(inputs)),
         Progress(console=Console(stderr=True)) as progress,
     ):
-        task = progress.add_task("compiling", total=2 * len(ways) + len(inputs))
+        task = progress.add_task("compiling", total=2 * len(columns) + len(inputs))
         for _ in range(2):
-            for way in ways:
-                _pass(way, calls[way.name], inputs)
+            for column in columns:
+                _pass(column, calls[column.name], inputs)
                 progress.advance(task)
         for x in inputs:
             progress.update(task, description=_name(x))
             contenders = {
-                way.name: Contender(
-                    partial(calls[way.name], x), partial(_plugin.enabled, way.plugin)
+                column.name: Contender(
+                    partial(calls[column.name], x), partial(_plugin.enabled, column.plugin)
                 )
-                for way in ways
+                for column in columns
             }
             samples = side_by_side(contenders, rounds=options.rounds, budget=options.budget)
             report.rows.append(Row(_name(x), samples))
             progress.advance(task)
             if options.json:
                 report.write_json(options.json)
-    report.notes += [_compilations(way) for way in ways]
+    report.notes += [_compilations(column) for column in columns]
 
 
 def _name(x: Tensor) -> str:
     return " x ".join(map(str, x.shape))
 
 
-def _pass(way: Way, call: Callable[[Tensor], object], inputs: list[Tensor]) -> None:
+def _pass(column: Column, call: Callable[[Tensor], object], inputs: list[Tensor]) -> None:
     """Calls with each input, and counts the compilations."""
     from torch._dynamo.utils import counters
 
-    graphs, ready = counters["stats"]["unique_graphs"], _made_ready()
-    with _plugin.enabled(way.plugin):
+    graphs, plans = counters["stats"]["unique_graphs"], _plans_made()
+    with _plugin.enabled(column.plugin):
         for x in inputs:
             call(x)
-    way.graphs += counters["stats"]["unique_graphs"] - graphs
-    way.ready.append(_made_ready() - ready)
+    column.graphs += counters["stats"]["unique_graphs"] - graphs
+    column.plans.append(_plans_made() - plans)
 
 
-def _made_ready() -> int:
-    """How many parts of compiled models cpuaccel's backend has prepared for a shape so far."""
+def _plans_made() -> int:
+    """The number of plans that cpuaccel's backend has made so far."""
     if _plugin.missing():
         return 0
     return int(importlib.import_module("cpuaccel").stats()["graph_cache"]["misses"])
 
 
-def _compilations(way: Way) -> str:
-    first, second = way.ready
-    text = f"{way.name}: {way.graphs} compilations of the graph"
-    ready = f"; plans made: {first} in the first pass over the sizes, {second} in the second"
-    return text + (ready if way.plugin else "")
+def _compilations(column: Column) -> str:
+    first, second = column.plans
+    text = f"{column.name}: {column.graphs} compilations of the graph"
+    plans = f"; plans made: {first} in the first pass over the sizes, {second} in the second"
+    return text + (plans if column.plugin else "")
 
 
 def _parser() -> argparse.ArgumentParser:

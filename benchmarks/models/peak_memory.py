@@ -38,7 +38,7 @@ MODELS = (
     "mobilenet_v2-int8",
     "efficientnet_b0-int8",
 )
-WAYS = ("eager", "plan")
+COLUMNS = ("eager", "plan")
 
 _CALLS = 3
 _SELF = Path("/proc/self")
@@ -73,20 +73,24 @@ def _measure(options: argparse.Namespace) -> dict[str, dict[str, float]]:
         for name in options.models:
             progress.update(task, description=name)
             rounds = [_round(name, options.batch, options.threads) for _ in range(options.rounds)]
-            rows[name] = {way: statistics.median(each[way] for each in rounds) for way in WAYS}
+            rows[name] = {
+                column: statistics.median(each[column] for each in rounds) for column in COLUMNS
+            }
             progress.advance(task)
     return rows
 
 
 def _round(name: str, batch: int, threads: int | None) -> dict[str, float]:
-    def peak(way: str, inputs: int) -> int:
+    def peak(column: str, inputs: int) -> int:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.pt2"
-            if way == "plan":
+            if column == "plan":
                 _in_a_process("save", name, inputs, file, threads)
-            return int(_in_a_process(way, name, inputs, file, threads)["peak"])
+            return int(_in_a_process(column, name, inputs, file, threads)["peak"])
 
-    return {way: (peak(way, batch) - peak(way, 1)) * batch / (batch - 1) for way in WAYS}
+    return {
+        column: (peak(column, batch) - peak(column, 1)) * batch / (batch - 1) for column in COLUMNS
+    }
 
 
 def _in_a_process(
@@ -103,15 +107,15 @@ def _print(rows: dict[str, dict[str, float]], batch: int) -> None:
     print_header(
         console, f"memory of a call with {batch} inputs, MB", _machine.describe(batch=batch)
     )
-    table = Table("", *WAYS, "plan of eager")
+    table = Table("", *COLUMNS, "plan of eager")
     for name, row in rows.items():
         table.add_row(
             name,
-            *(f"{row[way] / 1e6:.1f}" for way in WAYS),
+            *(f"{row[column] / 1e6:.1f}" for column in COLUMNS),
             _shown(_ratio(row)),
         )
     mean = geomean(ratio for row in rows.values() if (ratio := _ratio(row)))
-    table.add_row("geometric mean", *("" for _ in WAYS), _shown(mean))
+    table.add_row("geometric mean", *("" for _ in COLUMNS), _shown(mean))
     console.print(table)
 
 

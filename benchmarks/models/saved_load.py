@@ -31,7 +31,7 @@ from benchmarks.models._compiled import backend_missing
 from benchmarks.models._process import result_of
 
 MODELS = ("mobilenet_v2", "resnet18", "mobilenet_v2-int8", "resnet18-int8")
-WAYS = ("optimize", "load", "load + run", "optimize again", "load + run again")
+COLUMNS = ("optimize", "load", "load + run", "optimize again", "load + run again")
 
 _CLOCKS = ("wall", "cpu")
 
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         clock: Report(
             title=f"optimize and load, {clock} time, median",
             facts=_machine.describe(batch=1),
-            columns=list(WAYS),
+            columns=list(COLUMNS),
             ratios=[
                 Ratio("load + run", "optimize"),
                 Ratio("load + run again", "optimize again"),
@@ -84,7 +84,9 @@ def _measure(reports: dict[str, Report], options: argparse.Namespace) -> None:
                 progress.advance(task)
             size = file.stat().st_size / 1e6
             for clock, report in reports.items():
-                samples = {way: Sample(tuple(run[way][clock] for run in runs)) for way in WAYS}
+                samples = {
+                    column: Sample(tuple(run[column][clock] for run in runs)) for column in COLUMNS
+                }
                 report.rows.append(Row(name, samples, {"runs": runs}))
                 report.notes.append(f"{name}: the file has {size:.1f} MB")
 

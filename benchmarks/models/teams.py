@@ -56,11 +56,11 @@ def _row(name: str, options: argparse.Namespace) -> Row:
         def call() -> object:
             return plan(x)
 
-        ways = {
+        contenders = {
             "teams": Contender(call, lambda: _teams(True)),
             "each step": Contender(call, lambda: _teams(False)),
         }
-        samples = side_by_side(ways, rounds=options.rounds, budget=options.budget)
+        samples = side_by_side(contenders, rounds=options.rounds, budget=options.budget)
         return Row(name, samples, {"teams": _teams_of(call)})
 
 

@@ -37,7 +37,7 @@ _RATE = 1e-5
 
 
 @dataclass(frozen=True)
-class Way:
+class Column:
     """A column: cpuaccel disabled or enabled, and the context of the forward pass."""
 
     name: str
@@ -84,46 +84,46 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(str(error))
     if options.threads:
         torch.set_num_threads(options.threads)
-    ways = _ways(mode(options.mode))
-    reasons = {way.name: way.missing() for way in ways}
-    ways = [way for way in ways if not reasons[way.name]]
+    columns = _columns(mode(options.mode))
+    reasons = {column.name: column.missing() for column in columns}
+    columns = [column for column in columns if not reasons[column.name]]
     facts = _machine.describe(batch=options.batch)
     report = Report(
         title=f"training step in {options.mode}, median time",
         facts={**facts, "tokens per text": str(options.sequence)},
-        columns=[way.name for way in ways],
+        columns=[column.name for column in columns],
         ratios=[Ratio("cpuaccel", "torch")],
         notes=not_measured(reasons),
     )
     for name in track(options.models, "models", console=Console(stderr=True)):
-        report.rows.append(_measure(name, ways, options))
+        report.rows.append(_measure(name, columns, options))
         gc.collect()
         if options.json:
             report.write_json(options.json)
     report.print(_machine.console())
 
 
-def _ways(chosen: Mode) -> list[Way]:
+def _columns(chosen: Mode) -> list[Column]:
     return [
-        Way("torch", plugin=False, within=chosen.torch),
-        Way("cpuaccel", plugin=True, within=chosen.plugin, missing=chosen.plugin_missing),
+        Column("torch", plugin=False, within=chosen.torch),
+        Column("cpuaccel", plugin=True, within=chosen.plugin, missing=chosen.plugin_missing),
     ]
 
 
-def _measure(name: str, ways: list[Way], options: argparse.Namespace) -> Row:
+def _measure(name: str, columns: list[Column], options: argparse.Namespace) -> Row:
     """A row of times; its extra entries are each first loss and the kernels that cpuaccel ran."""
     model = _float_models.build(name)
     x = _float_models.inputs(name, options.batch, options.sequence)
     contenders: dict[str, Contender] = {}
     losses: dict[str, float] = {}
     calls: dict[str, dict[str, int]] = {}
-    for way in ways:
-        with way.around():
-            training = Training(model, x, way.within)
-            losses[way.name] = float(training.step())
-            if way.plugin:
-                calls[way.name] = _plugin.calls_of(training.step)
-        contenders[way.name] = Contender(training.step, way.around)
+    for column in columns:
+        with column.around():
+            training = Training(model, x, column.within)
+            losses[column.name] = float(training.step())
+            if column.plugin:
+                calls[column.name] = _plugin.calls_of(training.step)
+        contenders[column.name] = Contender(training.step, column.around)
     samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)
     return Row(name, samples, {"loss": losses, "calls": calls})
 

@@ -34,7 +34,7 @@ from benchmarks.ops._products import SHAPES, ProductShape
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _RATIO = Ratio("cpuaccel", "torch")
-_WAYS = {"torch": False, "cpuaccel": True}
+_COLUMNS = {"torch": False, "cpuaccel": True}
 
 Pair = tuple[ProductShape, Row]
 
@@ -48,12 +48,12 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     dtype = _DTYPES[options.dtype]
     reasons = {"cpuaccel": _plugin.missing()}
-    ways = {name: on for name, on in _WAYS.items() if not reasons.get(name)}
+    columns = {name: on for name, on in _COLUMNS.items() if not reasons.get(name)}
     measure = meter(dtype) if options.peaks else None
     peaks = measure() if measure else MachinePeaks(0.0, 0.0, 0)
     with torch.inference_mode():
         pairs = [
-            (shape, _measure(shape, dtype, ways, options))
+            (shape, _measure(shape, dtype, columns, options))
             for shape in track(shapes, "shapes", console=Console(stderr=True))
         ]
     if measure:
@@ -64,20 +64,22 @@ def main(arguments: list[str] | None = None) -> None:
     notes = ["M x K x N; GFLOP/s in brackets", *not_measured(reasons)]
     console = _machine.console()
     print_header(console, "linear layers, median time of a call", facts)
-    console.print(_table(pairs, list(ways), peaks, dtype))
+    console.print(_table(pairs, list(columns), peaks, dtype))
     print_notes(console, notes)
     if options.json:
         _write(options.json, pairs, peaks, dtype, facts, notes)
 
 
 def _measure(
-    shape: ProductShape, dtype: torch.dtype, ways: dict[str, bool], options: argparse.Namespace
+    shape: ProductShape, dtype: torch.dtype, columns: dict[str, bool], options: argparse.Namespace
 ) -> Row:
     """Times a call with cpuaccel disabled and enabled, and records which kernels cpuaccel ran."""
     run = shape.runner(dtype)
-    contenders = {name: Contender(run, partial(_plugin.enabled, on)) for name, on in ways.items()}
+    contenders = {
+        name: Contender(run, partial(_plugin.enabled, on)) for name, on in columns.items()
+    }
     calls = {}
-    if "cpuaccel" in ways:
+    if "cpuaccel" in columns:
         with _plugin.enabled(True):
             calls = _plugin.calls_of(run)
     samples = side_by_side(
@@ -90,10 +92,10 @@ def _share(sample: Sample, bound: float | None) -> str:
     return "-" if bound is None else f"{bound / sample.median:.0%}"
 
 
-def _table(pairs: list[Pair], ways: list[str], peaks: MachinePeaks, dtype: torch.dtype) -> Table:
+def _table(pairs: list[Pair], columns: list[str], peaks: MachinePeaks, dtype: torch.dtype) -> Table:
     table = Table()
     table.add_column("shape", no_wrap=True)
-    for name in ways:
+    for name in columns:
         table.add_column(f"{name} us", justify="right", no_wrap=True)
         table.add_column("of bound", justify="right")
     table.add_column("cpuaccel\nover torch", justify="right")
@@ -102,7 +104,7 @@ def _table(pairs: list[Pair], ways: list[str], peaks: MachinePeaks, dtype: torch
     for shape, row in pairs:
         bound = peaks.bound(shape.flops, shape.bytes(dtype))
         cells = []
-        for sample in (row.samples[name] for name in ways):
+        for sample in (row.samples[name] for name in columns):
             rate = shape.flops / sample.median * 1e-9
             cells += [f"{sample.median * 1e6:.1f} ({rate:.1f})", _share(sample, bound)]
         spread = max(sample.spread for sample in row.samples.values())
@@ -110,7 +112,7 @@ def _table(pairs: list[Pair], ways: list[str], peaks: MachinePeaks, dtype: torch
         table.add_row(shape.name, *cells, show_ratio(_RATIO.of(row.samples)), f"{spread:.0%}", ran)
     ratios = [ratio for _, row in pairs if (ratio := _RATIO.of(row.samples)) is not None]
     table.add_section()
-    table.add_row("geomean", *[""] * (2 * len(ways)), show_ratio(geomean(ratios)), "", "")
+    table.add_row("geomean", *[""] * (2 * len(columns)), show_ratio(geomean(ratios)), "", "")
     return table
 
 

@@ -33,11 +33,16 @@ def main() -> None:
     for layer in karate.LAYERS:
         with _plugin.enabled(False):
             plain = karate.network(layer, data)
-            theirs = karate.train(plain, data)[-1], karate.right(plain, data)
+            plain_result = karate.train(plain, data)[-1], karate.right(plain, data)
         fast = gnn.accelerate(karate.network(layer, data))
-        ours = karate.train(fast, data)[-1], karate.right(fast, data)
-        table.add_row(layer, *map(str, (theirs[1], ours[1])), f"{theirs[0]:.6f}", f"{ours[0]:.6f}")
-        if theirs[1] != ours[1]:
+        fast_result = karate.train(fast, data)[-1], karate.right(fast, data)
+        table.add_row(
+            layer,
+            *map(str, (plain_result[1], fast_result[1])),
+            f"{plain_result[0]:.6f}",
+            f"{fast_result[0]:.6f}",
+        )
+        if plain_result[1] != fast_result[1]:
             different.append(layer)
     console.print(table)
     console.print(str(cpuaccel.explain(fast)), highlight=False)

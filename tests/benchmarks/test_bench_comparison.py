@@ -24,8 +24,8 @@ from benchmarks.models.comparison.bound import bytes_of
 from benchmarks.models.comparison.cases import AIMS, BF16, DECODER, FP32, INT8, Aim, Case
 from benchmarks.models.comparison.columns import PEERS, columns
 from benchmarks.models.comparison.jobs import job
-from benchmarks.models.comparison.kept import Kept
 from benchmarks.models.comparison.outcome import Group, groups, outcome
+from benchmarks.models.comparison.results import ResultsFile
 
 _STEP = Case("gpt2-tiny", BF16, 1, 1, 16)
 _ENCODER = Case("bert-tiny", FP32, 2, 1, 5)
@@ -141,34 +141,34 @@ def test_reading_takes_what_is_there():
 
 
 def test_an_interrupted_run_goes_on(tmp_path):
-    path = tmp_path / "there" / "kept.jsonl"
-    kept = Kept(path, resume=True)
-    kept.add(_ENCODER, _result(torch=1.0))
-    kept.add(_STEP, {"case": _STEP.to_dict(), "error": "ended by SIGSEGV"})
-    again = Kept(path, resume=True)
+    path = tmp_path / "there" / "results.jsonl"
+    results = ResultsFile(path, resume=True)
+    results.add(_ENCODER, _result(torch=1.0))
+    results.add(_STEP, {"case": _STEP.to_dict(), "error": "ended by SIGSEGV"})
+    again = ResultsFile(path, resume=True)
     assert _ENCODER in again
     assert _STEP not in again
     again.add(_STEP, _result(_STEP, torch=2.0))
-    assert list(Kept(path, resume=True).of([_STEP, _ENCODER])) == [_STEP, _ENCODER]
-    assert _STEP in Kept(path, resume=True)
-    assert _ENCODER not in Kept(path, resume=False)
+    assert list(ResultsFile(path, resume=True).of([_STEP, _ENCODER])) == [_STEP, _ENCODER]
+    assert _STEP in ResultsFile(path, resume=True)
+    assert _ENCODER not in ResultsFile(path, resume=False)
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"case": {"model": "m"}}', '{"case": 1}'])
 def test_a_damaged_file_is_an_error(line, tmp_path):
-    path = tmp_path / "kept.jsonl"
+    path = tmp_path / "results.jsonl"
     path.write_text(json.dumps(_result(torch=1.0)) + f"\n{line}\n")
     with pytest.raises(ValueError, match="line 2: not a result"):
-        Kept(path, resume=True)
+        ResultsFile(path, resume=True)
 
 
 def test_figures_of_two_machines_are_not_mixed(tmp_path):
-    kept = Kept(tmp_path / "kept.jsonl", resume=False)
-    kept.add(_ENCODER, _result(torch=1.0))
-    assert kept.machine() == {"cpu": "some"}
-    kept.add(_STEP, {**_result(_STEP, torch=1.0), "machine": {"cpu": "other", "threads": "2"}})
+    results = ResultsFile(tmp_path / "results.jsonl", resume=False)
+    results.add(_ENCODER, _result(torch=1.0))
+    assert results.machine() == {"cpu": "some"}
+    results.add(_STEP, {**_result(_STEP, torch=1.0), "machine": {"cpu": "other", "threads": "2"}})
     with pytest.raises(ValueError, match="different machines or versions: cpu"):
-        kept.machine()
+        results.machine()
 
 
 # The results
@@ -177,7 +177,7 @@ def test_figures_of_two_machines_are_not_mixed(tmp_path):
 def test_the_fastest_of_our_ways_is_compared():
     medians = {"cpuaccel_compile": 2.0, "cpuaccel_optimize": 1.0, "torch": 3.0, "openvino": 0.5}
     row = outcome(_ENCODER, _result(failed=["inductor+freezing"], **medians))
-    assert (row.ours, row.by) == (1.0, "cpuaccel+optimize")
+    assert (row.time, row.by) == (1.0, "cpuaccel+optimize")
     assert (row.over("torch"), row.over("openvino")) == (3.0, 0.5)
     assert row.over("openvino", of="torch") == pytest.approx(0.5 / 3)
     assert row.over("openvino", of="inductor") == row.over("inductor") == "failed"
@@ -187,9 +187,9 @@ def test_the_fastest_of_our_ways_is_compared():
 
 def test_ours_may_fail_too():
     row = outcome(_ENCODER, _result(failed=["cpuaccel+compile"], torch=3.0))
-    assert (row.ours, row.by, row.over("torch")) == (None, "failed", "failed")
+    assert (row.time, row.by, row.over("torch")) == (None, "failed", "failed")
     row = outcome(_ENCODER, {"case": _ENCODER.to_dict(), "error": "ended by SIGSEGV"})
-    assert row.ours is None
+    assert row.time is None
     assert row.notes == (f"{_ENCODER}: failed: ended by SIGSEGV",)
 
 
@@ -253,7 +253,7 @@ def test_the_table_has_a_mean_and_the_aims_under_each_group():
 def test_a_column_that_ends_the_process_is_left_out(monkeypatch):
     tried = []
 
-    def why_not(command, threads, patience):
+    def failure(command, threads, patience):
         def given(option):
             return command[command.index(option) + 1]
 
@@ -267,7 +267,7 @@ def test_a_column_that_ends_the_process_is_left_out(monkeypatch):
             json.dump(_result(torch=1.0), file)
         return ""
 
-    monkeypatch.setattr(run, "_why_not", why_not)
+    monkeypatch.setattr(run, "_failure", failure)
     result = run.run_case(_ENCODER, peers=[], rounds=1, budget=0.0, patience=1.0)
     assert tried == ["", "zentorch", "zentorch,openvino"]
     assert result["failed"] == dict.fromkeys(["zentorch", "openvino"], "ended by SIGSEGV")
@@ -288,7 +288,7 @@ def test_a_case_that_takes_too_long_is_ended():
     ],
 )
 def test_a_process_that_fails_says_why(program, why):
-    found = run._why_not([sys.executable, "-S", "-c", program], threads=1, patience=60.0)
+    found = run._failure([sys.executable, "-S", "-c", program], threads=1, patience=60.0)
     assert found.endswith(why) if why else found == ""
 
 
@@ -330,11 +330,11 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
     ]
     comparison.main(flags)
     (line,) = paths["jsonl"].read_text().splitlines()
-    kept = json.loads(line)
-    assert kept["times"].keys() | kept["failed"].keys() == {
+    results = json.loads(line)
+    assert results["times"].keys() | results["failed"].keys() == {
         *("torch", "cpuaccel+compile", "cpuaccel+optimize")
     }
-    assert {"torch", "cpuaccel+compile"} <= kept["times"].keys()
+    assert {"torch", "cpuaccel+compile"} <= results["times"].keys()
     printed = capsys.readouterr().out
     assert "bert-tiny, 5 tokens" in printed
     assert "geomean of 1" in printed

@@ -126,18 +126,18 @@ def test_what_runs_in_eager_does_not_compile():
     found = _outcome(_IsNotCaptured)
     assert not found.compiles
     assert not found.matches
-    assert found.problem == "our pass took part in 0 of 0 graphs"
+    assert found.problem == "cpuaccel's pass took part in 0 of 0 graphs"
 
 
 @needs_backend
-def test_a_graph_that_our_pass_fails_on_does_not_compile(monkeypatch):
+def test_a_graph_that_the_pass_fails_on_does_not_compile(monkeypatch):
     def fail(graph):
         raise KeyError("a fault")
 
     monkeypatch.setattr("cpuaccel.compile.frontend.inductor_pass.rewrite", fail)
     found = _outcome(_net)
     assert not found.compiles
-    assert found.problem == "our pass took part in 0 of 1 graphs"
+    assert found.problem == "cpuaccel's pass took part in 0 of 1 graphs"
 
 
 def test_what_fails_is_an_outcome():

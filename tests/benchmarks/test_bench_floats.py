@@ -98,7 +98,7 @@ def test_saved_models_end_to_end(tmp_path, capsys):
     path = tmp_path / "out.json"
     saved_load.main(["--models", _TINY, "--rounds", "1", "--json", str(path)])
     ((run,),) = (row["runs"] for row in json.loads(path.read_text())["rows"])
-    assert set(run) == set(saved_load.WAYS)
+    assert set(run) == set(saved_load.COLUMNS)
     assert all(run[way][clock] > 0 for way in run for clock in ("wall", "cpu"))
     assert "bert-tiny: the file has" in capsys.readouterr().out
 

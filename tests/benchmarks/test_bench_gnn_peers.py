@@ -25,14 +25,14 @@ def _without(module, monkeypatch):
 @pytest.mark.parametrize("module", ["torch_scatter", "torch_sparse"])
 def test_what_is_not_installed_is_said(module, monkeypatch):
     _without(module, monkeypatch)
-    assert _peers.why_missing(module).startswith("not installed (")
+    assert _peers.missing_reason(module).startswith("not installed (")
 
 
 def test_dgl_is_left_out_with_a_reason(monkeypatch, tmp_path, capsys):
     _without("dgl", monkeypatch)
-    _dgl.why_missing.cache_clear()
+    _dgl.missing_reason.cache_clear()
     try:
-        assert "requirements/peers-gnn.txt" in _dgl.why_missing()
+        assert "requirements/peers-gnn.txt" in _dgl.missing_reason()
         path = tmp_path / "out.json"
         small = ("--scale", "4", "--edges", "50", "--rounds", "1", "--columns", "2", "--no-peaks")
         spmm.main([*small, "--cases", "sum", "--json", str(path)])
@@ -40,7 +40,7 @@ def test_dgl_is_left_out_with_a_reason(monkeypatch, tmp_path, capsys):
         (row,) = json.loads(path.read_text())["rows"]
         assert "dgl" not in row["times"]
     finally:
-        _dgl.why_missing.cache_clear()
+        _dgl.missing_reason.cache_clear()
 
 
 @pytest.mark.parametrize("name", _peers.PRODUCTS)

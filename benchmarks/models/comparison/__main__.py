@@ -31,8 +31,8 @@ from benchmarks._report import print_header, print_notes
 from benchmarks.models.comparison import cases, table
 from benchmarks.models.comparison.cases import Case
 from benchmarks.models.comparison.columns import NAMES
-from benchmarks.models.comparison.kept import Kept
 from benchmarks.models.comparison.outcome import Outcome, outcome
+from benchmarks.models.comparison.results import ResultsFile
 from benchmarks.models.comparison.run import run_case
 
 _RESULTS = Path("build/comparison.jsonl")
@@ -54,14 +54,14 @@ def main(arguments: list[str] | None = None) -> None:
     if any(case.threads > available for case in wanted):
         parser.error(f"--threads: expected at most {available}, the number of CPUs")
     try:
-        kept = Kept(options.results, resume=options.resume)
-        _measure(wanted, kept, options)
-        facts = kept.machine()
+        results = ResultsFile(options.results, resume=options.resume)
+        _measure(wanted, results, options)
+        facts = results.machine()
     except ValueError as error:
         raise SystemExit(str(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(f"interrupted; to continue with {options.results}, add --resume") from None
-    rows = [outcome(case, result) for case, result in kept.of(wanted).items()]
+    rows = [outcome(case, result) for case, result in results.of(wanted).items()]
     _show(rows, facts, options)
 
 
@@ -79,12 +79,12 @@ def _wanted(options: argparse.Namespace) -> list[Case]:
     )
 
 
-def _measure(wanted: list[Case], kept: Kept, options: argparse.Namespace) -> None:
-    left = [case for case in wanted if case not in kept]
+def _measure(wanted: list[Case], results: ResultsFile, options: argparse.Namespace) -> None:
+    missing = [case for case in wanted if case not in results]
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=len(wanted), completed=len(wanted) - len(left))
-        for case in left:
+        task = progress.add_task("", total=len(wanted), completed=len(wanted) - len(missing))
+        for case in missing:
             progress.update(task, description=str(case))
             start = time.monotonic()
             result = run_case(
@@ -94,7 +94,7 @@ def _measure(wanted: list[Case], kept: Kept, options: argparse.Namespace) -> Non
                 budget=options.budget,
                 patience=options.patience,
             )
-            kept.add(case, result)
+            results.add(case, result)
             progress.console.print(
                 _line(outcome(case, result), time.monotonic() - start), highlight=False
             )
@@ -102,10 +102,10 @@ def _measure(wanted: list[Case], kept: Kept, options: argparse.Namespace) -> Non
 
 
 def _line(row: Outcome, seconds: float) -> str:
-    ours = "failed" if row.ours is None else f"{row.ours:.2f} ms by {row.by}"
+    time = "failed" if row.time is None else f"{row.time:.2f} ms by {row.by}"
     ratio = row.over(cases.OPENVINO)
     beside = f", {ratio:.2f} over OpenVINO" if isinstance(ratio, float) else ""
-    return f"{row.case}: {ours}{beside} ({seconds:.0f} s)"
+    return f"{row.case}: {time}{beside} ({seconds:.0f} s)"
 
 
 def _show(rows: list[Outcome], facts: dict[str, Any], options: argparse.Namespace) -> None:

@@ -61,11 +61,11 @@ def _dynamic(decoder: bool) -> tuple[Column, ...]:
     """int8 columns of models made of linear layers, with dynamic or static quantization."""
     return (
         Column("x86", partial(_eager, plugin=False)),
-        _ours("cpuaccel", partial(_eager, plugin=True)),
-        _ours("cpuaccel+compile", _compile),
-        _ours("cpuaccel+optimize", _optimize),
-        *(() if decoder else (_ours("pt2e+optimize", _pt2e.optimized, _pt2e.missing()),)),
-        _ours("pt2e+compile", partial(_pt2e.with_backend, dynamic=decoder), _pt2e.missing()),
+        _cpuaccel("cpuaccel", partial(_eager, plugin=True)),
+        _cpuaccel("cpuaccel+compile", _compile),
+        _cpuaccel("cpuaccel+optimize", _optimize),
+        *(() if decoder else (_cpuaccel("pt2e+optimize", _pt2e.optimized, _pt2e.missing()),)),
+        _cpuaccel("pt2e+compile", partial(_pt2e.with_backend, dynamic=decoder), _pt2e.missing()),
         Column(
             "pt2e+inductor",
             partial(_pt2e.with_inductor, dynamic=decoder),
@@ -90,7 +90,7 @@ def _dynamic(decoder: bool) -> tuple[Column, ...]:
     )
 
 
-def _ours(name: str, prepare: _columns.Prepare, missing: str = "") -> Column:
+def _cpuaccel(name: str, prepare: _columns.Prepare, missing: str = "") -> Column:
     return Column(
         name, prepare, plugin=True, missing=lambda: missing or _plugin.missing(), in_torch=True
     )

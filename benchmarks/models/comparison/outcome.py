@@ -13,10 +13,10 @@ FAILED = "failed"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row of the table. `ours` is the time of cpuaccel's fastest column, `by` its name."""
+    """A row of the table. `time` is that of cpuaccel's fastest column, `by` its name."""
 
     case: Case
-    ours: float | None
+    time: float | None
     """Median, milliseconds."""
     by: str
     peers: Mapping[str, float | str]
@@ -27,11 +27,11 @@ class Outcome:
 
     def over(self, peer: str, of: str = "") -> float | str | None:
         """Speedup over `peer` of cpuaccel, or of the peer `of`; for the bound, the share of it."""
-        theirs = self.bound if peer == BOUND else self.peers.get(peer)
-        if theirs is None or isinstance(theirs, str):
-            return theirs
-        time = self.peers.get(of) if of else self.ours or FAILED
-        return theirs / time if isinstance(time, float) else time
+        base = self.bound if peer == BOUND else self.peers.get(peer)
+        if base is None or isinstance(base, str):
+            return base
+        time = self.peers.get(of) if of else self.time or FAILED
+        return base / time if isinstance(time, float) else time
 
 
 def outcome(case: Case, result: Mapping[str, Any]) -> Outcome:
@@ -39,15 +39,15 @@ def outcome(case: Case, result: Mapping[str, Any]) -> Outcome:
     if "error" in result:
         return Outcome(case, None, FAILED, {}, None, (f"{case}: failed: {result['error']}",))
     medians = {name: each["median_ms"] for name, each in result["times"].items()}
-    ours = {name: time for name, time in medians.items() if name not in PEERS}
+    times = {name: time for name, time in medians.items() if name not in PEERS}
     peers: dict[str, float | str] = {
         PEERS[name]: FAILED for name in result["failed"] if name in PEERS
     }
     peers |= {PEERS[name]: time for name, time in medians.items() if name in PEERS}
-    best = min(ours, key=ours.__getitem__, default="")
+    best = min(times, key=times.__getitem__, default="")
     notes = [f"{case}: {name} failed: {why}" for name, why in result["failed"].items()]
     return Outcome(
-        case, ours.get(best), best or FAILED, peers, result["bound_ms"], (*notes, *result["notes"])
+        case, times.get(best), best or FAILED, peers, result["bound_ms"], (*notes, *result["notes"])
     )
 
 

@@ -35,7 +35,7 @@ def run_case(
                 *("--rounds", str(rounds), "--budget", str(budget)),
                 *("--status", str(status), "--result", str(result)),
             ]
-            why = _why_not(command, case.threads, patience)
+            why = _failure(command, case.threads, patience)
             if not why:
                 found: dict[str, Any] = json.loads(result.read_text())
                 found["failed"] |= ended
@@ -46,7 +46,7 @@ def run_case(
         ended[column] = why
 
 
-def _why_not(command: list[str], threads: int, patience: float) -> str:
+def _failure(command: list[str], threads: int, patience: float) -> str:
     """Runs `command`; returns why it failed, or ""."""
     process = subprocess.Popen(
         command,

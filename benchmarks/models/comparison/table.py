@@ -12,7 +12,7 @@ from benchmarks._timing import Sample
 from benchmarks.models.comparison.cases import BOUND, OPENVINO
 from benchmarks.models.comparison.outcome import Group, Outcome, groups, present
 
-_OURS = "cpuaccel"
+_CPUACCEL = "cpuaccel"
 _TITLE = "cpuaccel beside other runtimes, geometric means of the models"
 _HEADINGS = {"torch": "torch eager", "inductor": "Inductor", "onnxruntime": "ONNX Runtime",
              "openvino": "OpenVINO"}  # fmt: skip
@@ -57,10 +57,12 @@ def summary(rows: Sequence[Outcome]) -> str:
 def plot(rows: Sequence[Outcome], facts: dict[str, str], path: Path) -> None:
     """Draws the speedups of cpuaccel and the other peers over OpenVINO, for each group."""
     peers = [name for name in present(rows) if name != BOUND]
-    report = Report(_TITLE, facts, [OPENVINO, _OURS, *(name for name in peers if name != OPENVINO)])
+    report = Report(
+        _TITLE, facts, [OPENVINO, _CPUACCEL, *(name for name in peers if name != OPENVINO)]
+    )
     for group in groups(rows):
         # Speeds relative to OpenVINO.
-        speeds = {OPENVINO: 1.0, _OURS: group.mean(OPENVINO)}
+        speeds = {OPENVINO: 1.0, _CPUACCEL: group.mean(OPENVINO)}
         speeds |= {name: group.mean(OPENVINO, of=name) for name in peers if name != OPENVINO}
         samples = {name: Sample((1 / speed,)) for name, speed in speeds.items() if speed}
         report.rows.append(Row(_name(group), samples))
@@ -87,7 +89,7 @@ def _lines(group: Group, peers: Sequence[str], show: Callable[[float | None], st
         (
             row.case.name,
             row.case.type,
-            "-" if row.ours is None else f"{row.ours:.2f}",
+            "-" if row.time is None else f"{row.time:.2f}",
             row.by.removeprefix("cpuaccel+"),
             *(_cell(row.over(peer), peer, show) for peer in peers),
         )

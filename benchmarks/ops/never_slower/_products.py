@@ -32,9 +32,9 @@ def cases() -> Iterator[Case]:
     """All cases of this file."""
     for dtype in _FLOATS:
         for shape in _MATRICES:
-            yield _mm(shape, dtype, turned=False)
+            yield _mm(shape, dtype, transposed=False)
             if dtype != torch.float64:
-                yield _mm(shape, dtype, turned=True)
+                yield _mm(shape, dtype, transposed=True)
                 yield _addmm(shape, dtype)
         for shape in _BATCHES:
             yield _bmm(shape, dtype)
@@ -49,24 +49,24 @@ def cases() -> Iterator[Case]:
         yield from _int_mm(shape)
 
 
-def _operands(shape: tuple[int, ...], dtype: torch.dtype, turned: bool = False) -> Any:
+def _operands(shape: tuple[int, ...], dtype: torch.dtype, transposed: bool = False) -> Any:
     *batch, M, K, N = shape
     a = numbers(*batch, M, K, dtype=dtype)
-    b = numbers(*batch, N, K, dtype=dtype, seed=2).mT if turned else None
+    b = numbers(*batch, N, K, dtype=dtype, seed=2).mT if transposed else None
     return a, numbers(*batch, K, N, dtype=dtype, seed=2) if b is None else b
 
 
-def _mm(shape: tuple[int, ...], dtype: torch.dtype, turned: bool) -> Case:
-    label = f"{DTYPES[dtype]} {sizes(shape)}{' transposed' if turned else ''}"
+def _mm(shape: tuple[int, ...], dtype: torch.dtype, transposed: bool) -> Case:
+    label = f"{DTYPES[dtype]} {sizes(shape)}{' transposed' if transposed else ''}"
     return Case(
-        "aten::mm", "CPU", label, lambda: partial(_aten.mm, *_operands(shape, dtype, turned))
+        "aten::mm", "CPU", label, lambda: partial(_aten.mm, *_operands(shape, dtype, transposed))
     )
 
 
 def _addmm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
     def make() -> Runner:
         return partial(
-            torch.addmm, numbers(shape[-1], dtype=dtype), *_operands(shape, dtype, turned=True)
+            torch.addmm, numbers(shape[-1], dtype=dtype), *_operands(shape, dtype, transposed=True)
         )
 
     return Case("aten::addmm", "CPU", f"{DTYPES[dtype]} {sizes(shape)} bias", make)

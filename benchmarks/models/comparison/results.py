@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.models.comparison.cases import Case
 
 
-class Kept:
-    """Results by case, each written as soon as it is known."""
+class ResultsFile:
+    """The results of an earlier run and of this one, each written as soon as it is measured."""
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         """Creates the file, or resumes that of an interrupted run.

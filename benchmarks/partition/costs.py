@@ -21,7 +21,7 @@ from benchmarks import _machine, _plugin
 from benchmarks._arguments import add_names, add_rounds, add_threads, make_parser
 from benchmarks._report import geomean, print_header
 from benchmarks._timing import Contender, side_by_side
-from benchmarks.graph._cases import Case, cases
+from benchmarks.partition._cases import Case, cases
 
 _DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 _AROUND = {"convolution": True, "product": True}

@@ -22,8 +22,8 @@ def check_names(options: argparse.Namespace, cases: Iterable[str]) -> None:
     require_known(options.cases, cases, "case")
 
 
-def ways(reasons: dict[str, str]) -> dict[str, bool]:
-    """The names of what can be measured, each with whether cpuaccel is enabled for it."""
+def torch_columns(reasons: dict[str, str]) -> dict[str, bool]:
+    """The columns that run torch's ops here, each with whether cpuaccel is enabled for it."""
     both = {"torch": False, "cpuaccel": True}
     return {name: on for name, on in both.items() if not reasons.get(name)}
 
@@ -45,8 +45,10 @@ def measure(
     others: Mapping[str, Callable[[], object]] = MappingProxyType({}),
     **extra: object,
 ) -> Row:
-    """A row of times of `run`, each way, with cpuaccel's counters, and of `others` without it."""
-    contenders = {way: Contender(run, partial(_plugin.enabled, on)) for way, on in each.items()}
+    """A row of times: `run` in each column, `others` without cpuaccel; with cpuaccel's counters."""
+    contenders = {
+        column: Contender(run, partial(_plugin.enabled, on)) for column, on in each.items()
+    }
     off = partial(_plugin.enabled, False)
     contenders |= {name: Contender(other, off) for name, other in others.items()}
     samples = side_by_side(contenders, rounds=options.rounds, warmup=1, budget=options.budget)

@@ -41,15 +41,15 @@ def _conv(channels: tuple[int, ...], size: int, kernel: int = 3, groups: int = 1
         nn.Conv2d(source, to, kernel, padding=kernel // 2, groups=groups)
         for source, to in pairwise(channels)
     ]
-    return _in_turn(F.relu, convs), torch.randn(1, channels[0], size, size)
+    return _chain(F.relu, convs), torch.randn(1, channels[0], size, size)
 
 
 def _linear(rows: int, widths: tuple[int, ...]) -> Any:
     linears = [nn.Linear(K, N) for K, N in pairwise(widths)]
-    return _in_turn(F.gelu, linears), torch.randn(rows, widths[0])
+    return _chain(F.gelu, linears), torch.randn(rows, widths[0])
 
 
-def _in_turn(activation: Function, layers: list[Any]) -> nn.Module:
+def _chain(activation: Function, layers: list[Any]) -> nn.Module:
     def run(x: Tensor, **layers: nn.Module) -> Tensor:
         for layer in layers.values():
             x = activation(layer(x))
