@@ -1,4 +1,4 @@
-"""GraphSAGE on a partitioned graph, a part a process: torchrun, DDP over gloo, cpuaccel's loader.
+"""Trains GraphSAGE on a partitioned graph: one part per process, DDP over gloo, cpuaccel's loader.
 
     torchrun --standalone --nproc-per-node 2 examples/ddp_graphsage.py
     python examples/ddp_graphsage.py --parts 2
@@ -205,7 +205,9 @@ def main(arguments: list[str] | None = None) -> list[float]:
         if world == 1:
             raise
         # If a process is lost, gloo's connection to it fails with a RuntimeError here.
-        raise SystemExit(f"rank {rank}: training stopped, is a process gone? {error}") from None
+        raise SystemExit(
+            f"rank {rank}: training stopped, possibly because another process ended: {error}"
+        ) from None
     if options.json and rank == 0:
         options.json.write_text(json.dumps(losses))
     if world > 1:
@@ -219,20 +221,41 @@ def _fan_out(text: str) -> list[int]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", type=positive, help="default: processes, 2 if there is one")
-    parser.add_argument("--scale", type=positive, default=17, help="2^SCALE nodes (default: 17)")
-    parser.add_argument("--degree", type=positive, default=50, help="edges a node (default: 50)")
-    parser.add_argument("--features", type=positive, default=100, help="default: 100")
-    parser.add_argument("--classes", type=positive, default=47, help="default: 47")
-    parser.add_argument("--hidden", type=positive, default=128, help="default: 128")
-    parser.add_argument("--fan-out", type=_fan_out, default=[15, 10], help="default: 15,10")
-    parser.add_argument("--batch", type=positive, default=512, help="nodes a part (default: 512)")
-    parser.add_argument("--epochs", type=positive, default=3, help="default: 3")
-    parser.add_argument("--lr", type=float, default=0.003, help="default: 0.003")
-    parser.add_argument("--workers", type=positive, default=1, help="of a loader (default: 1)")
-    parser.add_argument("--seed", type=int, default=1, help="default: 1")
     parser.add_argument(
-        "--timeout", type=float, default=120.0, help="seconds to wait for others (default: 120)"
+        "--parts",
+        type=positive,
+        help="parts of the graph (default: the number of processes; 2 for one process)",
+    )
+    parser.add_argument(
+        "--scale", type=positive, default=17, help="the graph has 2^SCALE nodes (default: 17)"
+    )
+    parser.add_argument("--degree", type=positive, default=50, help="edges per node (default: 50)")
+    parser.add_argument(
+        "--features", type=positive, default=100, help="features of a node (default: 100)"
+    )
+    parser.add_argument(
+        "--classes", type=positive, default=47, help="classes of nodes (default: 47)"
+    )
+    parser.add_argument(
+        "--hidden", type=positive, default=128, help="hidden features (default: 128)"
+    )
+    parser.add_argument(
+        "--fan-out", type=_fan_out, default=[15, 10], help="neighbors per hop (default: 15,10)"
+    )
+    parser.add_argument(
+        "--batch", type=positive, default=512, help="nodes per part and step (default: 512)"
+    )
+    parser.add_argument("--epochs", type=positive, default=3, help="epochs to train (default: 3)")
+    parser.add_argument("--lr", type=float, default=0.003, help="learning rate (default: 0.003)")
+    parser.add_argument(
+        "--workers", type=positive, default=1, help="worker processes of a loader (default: 1)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="random seed (default: 1)")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        help="seconds to wait for other processes (default: 120)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all losses to FILE")
     return parser

@@ -1,4 +1,4 @@
-"""Share of the peak of Arm cores that are not at hand that kernels' inner loops reach, by llvm-mca.
+"""Estimates which share of the peak of Arm cores the kernels' inner loops reach, with llvm-mca.
 
     python tools/arm_peak.py [build/aarch64-kernels]
 
@@ -184,7 +184,9 @@ def tools() -> tuple[str, str]:
         raise SystemExit("arm_peak: no llvm-mca-19: install llvm-19, or set LLVM_MCA to a newer")
     objdump = shutil.which("aarch64-linux-gnu-objdump")
     if objdump is None:
-        raise SystemExit("arm_peak: no aarch64-linux-gnu-objdump: install binutils for aarch64")
+        raise SystemExit(
+            "arm_peak: aarch64-linux-gnu-objdump is not on the PATH; install binutils for aarch64"
+        )
     return mca, objdump
 
 
@@ -192,7 +194,11 @@ def main() -> None:
     """Entry point; arguments are documented by --help."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "build", nargs="?", type=pathlib.Path, default=ROOT / "build/aarch64-kernels"
+        "build",
+        nargs="?",
+        type=pathlib.Path,
+        default=ROOT / "build/aarch64-kernels",
+        help="folder of the cross build (default: build/aarch64-kernels)",
     )
     build: pathlib.Path = parser.parse_args().build
     mca, objdump = tools()
@@ -201,7 +207,8 @@ def main() -> None:
     for row in ROWS:
         objects = list(build.glob(f"**/{row.family}/{row.source}.cpp.o"))
         if len(objects) != 1:
-            raise SystemExit(f"arm_peak: {build} has no {row.family}/{row.source}: is it built?")
+            missing = f"{build} has no object of {row.family}/{row.source}"
+            raise SystemExit(f"arm_peak: {missing}; run make aarch64-kernels first")
         disassembly = output([objdump, "-d", "-C", "--no-show-raw-insn", str(objects[0])])
         name = f"{row.family} {row.source} {row.name}"
         for core in CORES:

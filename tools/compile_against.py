@@ -58,7 +58,7 @@ def main() -> None:
     """Entry point; arguments are documented by --help."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("version", help="release of torch, for example 2.10.0")
-    parser.add_argument("--wheel", type=pathlib.Path, help="a wheel already at hand")
+    parser.add_argument("--wheel", type=pathlib.Path, help="a wheel that was downloaded before")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)

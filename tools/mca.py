@@ -1,4 +1,4 @@
-"""Static throughput of a kernel's hot loop on CPUs that are not at hand, by llvm-mca.
+"""Estimates the throughput of a kernel's hot loop on other CPUs, with llvm-mca.
 
     python tools/mca.py csrc/kernels/quantize/x86_avx512.cpp [--cpu znver4] [--loop N] [--list]
 
@@ -136,9 +136,9 @@ def analyze(mca: str, loop: Loop, cpu: str) -> None:
     region = report["CodeRegions"][0]
     summary = region["SummaryView"]
     cycles = summary["TotalCycles"] / PASSES
-    print(f"{cpu}: {cycles:.2f} cycles a pass, {summary['BlockRThroughput']:.2f} by ports alone")
-    print(f"  {summary['uOpsPerCycle']:.2f} of {summary['DispatchWidth']} uops a cycle", end=", ")
-    print(f"{loop.products()} products, {loop.products() / cycles:.1f} a cycle")
+    print(f"{cpu}: {cycles:.2f} cycles per pass, {summary['BlockRThroughput']:.2f} by ports alone")
+    print(f"  {summary['uOpsPerCycle']:.2f} of {summary['DispatchWidth']} uops per cycle", end=", ")
+    print(f"{loop.products()} products, {loop.products() / cycles:.1f} per cycle")
     infos = region["InstructionInfoView"]["InstructionList"]
     known = {instructions[row["Instruction"]][0]: row for row in infos}
     for name, row in known.items():
@@ -168,15 +168,19 @@ def find_mca() -> str:
 def main() -> None:
     """Entry point; arguments are documented by --help."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", type=pathlib.Path)
-    parser.add_argument("--symbol", default="", help="only functions with this in their name")
-    parser.add_argument("--cpu", action="append", help=f"-mcpu; again for more (default: {CPUS})")
-    parser.add_argument("--list", action="store_true", help="list the loops, analyze none")
+    parser.add_argument("source", type=pathlib.Path, help="C++ source of a kernel")
+    parser.add_argument("--symbol", default="", help="only functions whose name contains SYMBOL")
+    parser.add_argument(
+        "--cpu", action="append", help=f"CPU, as for -mcpu; may be repeated (default: {CPUS})"
+    )
+    parser.add_argument("--list", action="store_true", help="only list the loops")
     parser.add_argument("--loop", type=int, help="number of the loop in the list")
-    parser.add_argument("--take", action="append", default=[], help="label of a jump taken")
+    parser.add_argument(
+        "--take", action="append", default=[], help="label of a jump that is taken; may be repeated"
+    )
     parser.add_argument("--print", action="store_true", help="print the loop's assembly")
     parser.add_argument(
-        "--build", type=pathlib.Path, help="a configured build (default: a new one)"
+        "--build", type=pathlib.Path, help="configured build folder (default: a new one)"
     )
     options = parser.parse_args()
     mca = find_mca()

@@ -21,8 +21,10 @@ import cpuaccel
 def main() -> None:
     """Write both files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path, help="a folder")
-    parser.add_argument("--model", choices=sorted(MODELS), default="cnn")
+    parser.add_argument("out", type=Path, help="folder for the package")
+    parser.add_argument(
+        "--model", choices=sorted(MODELS), default="cnn", help="model to compile (default: cnn)"
+    )
     options = parser.parse_args()
     torch.manual_seed(0)
     model, x = MODELS[options.model]()
@@ -33,7 +35,7 @@ def main() -> None:
         expected = model(x)
         found = cpuaccel.load(package)(x)
     difference = float((found - expected).abs().max() / expected.abs().max())
-    print(f"{package}: differs from eager by {difference:.1e} of the largest number")
+    print(f"{package}: differs from eager mode by {difference:.1e} of the largest value")
     _write(options.out / f"{options.model}.tensors.pt", x, found)
 
 

@@ -53,7 +53,7 @@ def main() -> None:
     console.print("[bold]What runs each layer of the digits model: cpuaccel.explain(model)[/bold]")
     print(cpuaccel.explain(model))
     if not _plugin.engine_ran(calls):
-        raise SystemExit("cpuaccel is on, and yet no layer of the digits model ran on it")
+        raise SystemExit("cpuaccel is enabled, but no layer of the digits model ran on it")
     counted = ", ".join(f"{key} {count}" for key, count in calls.items())
     print(f"\ncpuaccel.stats() of one pass over the test images: {counted}")
 
@@ -67,7 +67,7 @@ def _print_accuracy(
         for engine in ("fbgemm", "x86"):
             with quantized_engine(engine):
                 in_tree[engine] = digits.quantize(net, data.train_images)
-    console.print("[bold]digits: test images read right[/bold]")
+    console.print("[bold]digits: test images classified correctly[/bold]")
     table = Table()
     table.add_column("model")
     table.add_column("accuracy", justify="right")
@@ -113,7 +113,9 @@ def _torchvision_job(name: str) -> Job:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=positive, default=15, help="at most (default: 15)")
+    parser.add_argument(
+        "--rounds", type=positive, default=15, help="most rounds of a model (default: 15)"
+    )
     return parser
 
 

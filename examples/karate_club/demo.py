@@ -47,7 +47,7 @@ def main() -> None:
     console.print(table)
     console.print(str(cpuaccel.explain(fast)), highlight=False)
     if different:
-        raise SystemExit(f"not as accurate as torch alone: {', '.join(different)}")
+        raise SystemExit(f"the accuracy differs from that of torch alone: {', '.join(different)}")
 
 
 if __name__ == "__main__":

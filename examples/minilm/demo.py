@@ -53,9 +53,9 @@ def main() -> None:
         _print_times(console, contenders, tokens, options.rounds)
     far = [mode.name for mode in MODES if _least(vectors[mode], reference) < mode.least_cosine]
     if far:
-        raise SystemExit(f"too far from fp32: {', '.join(far)}")
+        raise SystemExit(f"embeddings are too far from those of fp32: {', '.join(far)}")
     if not torch.equal(minilm.neighbors(vectors[MODES[0]]), minilm.neighbors(reference)):
-        raise SystemExit("the ranking of neighbors is not that of torch")
+        raise SystemExit("the nearest neighbors differ from those that torch alone finds")
 
 
 def _contenders(mode: Mode, model: minilm.Bert, tokens: Tokens) -> dict[str, Contender]:
@@ -122,8 +122,12 @@ def _print_times(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=positive, help="torch.set_num_threads (default: its)")
-    parser.add_argument("--rounds", type=positive, default=15, help="at most (default: 15)")
+    parser.add_argument(
+        "--threads", type=positive, help="threads of torch (default: torch's own choice)"
+    )
+    parser.add_argument(
+        "--rounds", type=positive, default=15, help="most rounds of a column (default: 15)"
+    )
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Serves MiniLM in several ways, one after the other under the same load, and prints what it took.
+"""Compares several ways to serve MiniLM under the same load: throughput, latency and memory.
 
     python examples/serve/compare.py
 
@@ -135,7 +135,7 @@ def _round(seen: _Seen, server: Server, bodies: Sequence[bytes], load: clients.L
 def _median(rounds: Sequence[report.Figures]) -> report.Figures:
     answered = [each.latency for each in rounds if each.latency]
     if len(answered) < len(rounds):
-        raise SystemExit("compare: a server answered nothing for a round")
+        raise SystemExit("compare: a server answered no request in a round")
     return report.Figures(
         statistics.median(each.rate for each in rounds),
         Latency(
@@ -176,10 +176,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     every = ",".join(_WAYS + _INT8)
     parser.add_argument("--ways", type=_ways, default=list(_WAYS + _INT8), help=every)
-    parser.add_argument("--clients", type=positive, default=4, help="default: 4")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of a round (default: 4)")
-    parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
-    parser.add_argument("--keep-alive", action="store_true", help="one connection a client")
+    parser.add_argument("--clients", type=positive, default=4, help="clients (default: 4)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per round (default: 4)")
+    parser.add_argument("--rounds", type=positive, default=3, help="rounds (default: 3)")
+    parser.add_argument("--keep-alive", action="store_true", help="one connection per client")
     return parser
 
 

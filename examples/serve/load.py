@@ -1,4 +1,4 @@
-"""Load on a server: clients that each send the next request when they have their answer.
+"""Puts load on a server: each client sends its next request when it has the answer to the last one.
 
     python examples/serve/load.py --clients 4 --seconds 5 http://127.0.0.1:8080/embed
 
@@ -33,18 +33,28 @@ def main(arguments: list[str] | None = None) -> None:
     for line in report.troubles(result):
         console.print(line)
     if result.errors or row.least_cosine < options.least_cosine:
-        raise SystemExit("load: not all answers came, or not as they must be")
+        raise SystemExit("load: answers are missing, or too far from fp32")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("url", nargs="+", help="such as http://127.0.0.1:8080/embed")
-    parser.add_argument("--clients", type=positive, default=4, help="default: 4")
-    parser.add_argument("--seconds", type=float, default=5.0, help="default: 5")
-    parser.add_argument("--warm", type=float, default=1.0, help="seconds before (default: 1)")
-    parser.add_argument("--keep-alive", action="store_true", help="one connection a client")
+    parser.add_argument("url", nargs="+", help="address, such as http://127.0.0.1:8080/embed")
+    parser.add_argument("--clients", type=positive, default=4, help="clients (default: 4)")
     parser.add_argument(
-        "--least-cosine", type=float, default=0.98, help="to fp32, of each (default: 0.98)"
+        "--seconds", type=float, default=5.0, help="seconds to measure (default: 5)"
+    )
+    parser.add_argument(
+        "--warm",
+        type=float,
+        default=1.0,
+        help="seconds of load before the measurement (default: 1)",
+    )
+    parser.add_argument("--keep-alive", action="store_true", help="one connection per client")
+    parser.add_argument(
+        "--least-cosine",
+        type=float,
+        default=0.98,
+        help="lowest accepted cosine similarity of an answer to fp32 (default: 0.98)",
     )
     return parser
 

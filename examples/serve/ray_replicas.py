@@ -1,4 +1,4 @@
-"""The same model on more than one machine: replicas of Ray Serve, which sends requests to them.
+"""Serves the model on one or more machines as replicas of Ray Serve.
 
     pip install "ray[serve]==2.60.0"
     python examples/serve/ray_replicas.py --workers 2 --threads 1 --port 8080
@@ -59,7 +59,9 @@ class Replica:
 def main(arguments: list[str] | None = None) -> None:
     """Serves according to `arguments`."""
     parser = server.parser()
-    parser.add_argument("--address", help="of a cluster, or auto (default: Ray on this machine)")
+    parser.add_argument(
+        "--address", help="address of a cluster, or auto (default: start Ray on this machine)"
+    )
     options = parser.parse_args(arguments)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.update(server.environment(options.plugin))

@@ -1,4 +1,4 @@
-"""The same model on more than one machine: torchrun starts replicas, each behind a port of its own.
+"""Serves the model on one or more machines: torchrun starts replicas, each on its own port.
 
     torchrun --standalone --nproc-per-node 2 examples/serve/replica.py --port 8080
     python examples/serve/load.py http://127.0.0.1:8080/embed http://127.0.0.1:8081/embed
@@ -67,13 +67,16 @@ _TORCHRUN = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--threads", type=int, help="cores of a replica (default: its part of the machine's)"
+        "--threads", type=int, help="cores per replica (default: an equal share of the machine's)"
     )
     parser.add_argument(
-        "--advertise", metavar="NAME", help="of this machine, for clients (default: --host)"
+        "--advertise", metavar="NAME", help="host name that clients use (default: --host)"
     )
     parser.add_argument(
-        "--patience", type=float, default=300.0, help="seconds to wait for others (default: 300)"
+        "--patience",
+        type=float,
+        default=300.0,
+        help="seconds to wait for other replicas (default: 300)",
     )
     server.add_common(parser)
     return parser

@@ -1,7 +1,7 @@
-"""Serves a model from several processes that share its weights, a set of cores each.
+"""Serves a model from several processes that share its weights, each on its own cores.
 
     python examples/serve/server.py --workers 2 --threads 1 --form int8 --port 8080
-    curl -d '{"text": "Which tram goes to the harbour?"}' http://127.0.0.1:8080/embed
+    curl -d '{"text": "Which tram goes to the harbor?"}' http://127.0.0.1:8080/embed
 
 Prints a line of JSON when all workers are ready, and whenever a worker had to be restarted. On
 SIGTERM it answers the requests in flight and ends.
@@ -70,8 +70,8 @@ def listen(host: str, port: int) -> socket.socket:
 def parser() -> argparse.ArgumentParser:
     """The arguments; replica.py shares all but the number of workers."""
     found = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    found.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
-    found.add_argument("--threads", type=int, default=1, help="cores of each (default: 1)")
+    found.add_argument("--workers", type=int, default=2, help="worker processes (default: 2)")
+    found.add_argument("--threads", type=int, default=1, help="cores per worker (default: 1)")
     add_common(found)
     return found
 
@@ -96,23 +96,31 @@ def add_common(found: argparse.ArgumentParser) -> None:
         "--model",
         default="examples.serve.sentences:Sentences",
         metavar="MODULE:CLASS",
-        help="what is served (default: %(default)s)",
+        help="class of the model (default: %(default)s)",
     )
-    found.add_argument("--form", default="prepacked", help="of the model (default: %(default)s)")
-    found.add_argument("--plugin", choices=("on", "off"), default="on", help="cpuaccel")
-    found.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
-    found.add_argument("--port", type=int, default=8080, help="0: any (default: %(default)s)")
+    found.add_argument(
+        "--form", default="prepacked", help="form of the model (default: %(default)s)"
+    )
+    found.add_argument(
+        "--plugin", choices=("on", "off"), default="on", help="cpuaccel on or off (default: on)"
+    )
+    found.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
+    found.add_argument(
+        "--port", type=int, default=8080, help="port; 0 chooses a free one (default: %(default)s)"
+    )
     found.add_argument(
         "--queue",
         type=_not_negative,
         default=16,
-        help="requests that may wait for a worker; others get a 503 (default: %(default)s)",
+        help="requests that may wait for a worker; more get status 503 (default: %(default)s)",
     )
     found.add_argument(
         "--grace",
         type=_seconds,
         default=20.0,
-        help="seconds that requests in flight have after SIGTERM (default: %(default)s)",
+        help="seconds to finish requests in flight after SIGTERM (default: %(default)s)",
     )
 
 

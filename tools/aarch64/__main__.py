@@ -24,8 +24,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="aarch64", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="download, cross-build the wheel and install it")
-    run = commands.add_parser("run", help="run Python under emulation with what was built")
-    run.add_argument("--core", choices=machine.CORES, default="graviton3")
+    run = commands.add_parser("run", help="run Python with the built wheel under emulation")
+    run.add_argument(
+        "--core",
+        choices=machine.CORES,
+        default="graviton3",
+        help="core to emulate (default: graviton3)",
+    )
     run.add_argument("--count", action="store_true", help="count instructions for benchmarks/arm")
     options, arguments = parser.parse_known_args()  # the rest is python3.11's
     if arguments and options.command != "run":
@@ -41,7 +46,9 @@ def main() -> int:
         print(wheel)
         return 0
     if not (directory / "package").is_dir():
-        raise SystemExit(f"aarch64: nothing is built in {directory}: python tools/aarch64 build")
+        raise SystemExit(
+            f"aarch64: no build in {directory}; run `python tools/aarch64 build` first"
+        )
     counted = site_packages.build_counter(directory) if options.count else None
     return subprocess.call(_command(directory, options.core, counted, arguments))
 

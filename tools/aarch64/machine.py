@@ -33,7 +33,7 @@ def install() -> None:
     if not missing:
         return
     if os.getuid() != 0 or shutil.which("apt-get") is None:
-        raise SystemExit(f"aarch64: not found here: {' '.join(missing)} (Debian's packages)")
+        raise SystemExit(f"aarch64: missing packages of Debian: {' '.join(missing)}")
     subprocess.run(["apt-get", "update", "-qq"], check=True)
     subprocess.run(
         ["apt-get", "install", "-y", "-qq", *missing],

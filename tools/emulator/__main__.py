@@ -141,14 +141,23 @@ def run_machine(bochs: Path, directory: Path, timeout: float) -> int | None:
 def main() -> int:
     """Entry point; arguments are documented by --help."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cpu", default="sapphire_rapids", help="a CPU model of Bochs")
-    parser.add_argument("--timeout", type=float, default=1800, help="seconds")
-    parser.add_argument("--verbose", action="store_true", help="print the console of the kernel")
+    parser.add_argument(
+        "--cpu", default="sapphire_rapids", help="CPU model of Bochs (default: sapphire_rapids)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=1800,
+        help="seconds until the emulator is ended (default: 1800)",
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="print the console of the emulated kernel"
+    )
     parser.add_argument(
         "--directory",
         type=Path,
         default=os.environ.get("CPUACCEL_EMULATOR", ROOT / "build" / "emulator"),
-        help="where the emulator is, or is built at its first use (default: $CPUACCEL_EMULATOR)",
+        help="folder of the emulator, built there at the first use (default: $CPUACCEL_EMULATOR)",
     )
     parser.add_argument("program", type=Path)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
