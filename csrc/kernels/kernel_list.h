@@ -31,7 +31,11 @@
 
 #define CPUACCEL_ROW_HERE(isa, Row, name, ...) Row{name, isa, __VA_ARGS__},
 #define CPUACCEL_ROW_ELSEWHERE(...)
-#if defined(__x86_64__)
+#if defined(CPUACCEL_REFERENCE_ONLY)  // set by the build that has no kernels of an ISA
+#define CPUACCEL_ROW_X86 CPUACCEL_ROW_ELSEWHERE
+#define CPUACCEL_ROW_ARM64 CPUACCEL_ROW_ELSEWHERE
+#elif defined(__x86_64__)
+#define CPUACCEL_X86_KERNELS
 #define CPUACCEL_ROW_X86 CPUACCEL_ROW_HERE
 #define CPUACCEL_ROW_ARM64 CPUACCEL_ROW_ELSEWHERE
 #elif defined(__aarch64__)

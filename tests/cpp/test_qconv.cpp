@@ -312,7 +312,7 @@ TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
   }
 }
 
-#if defined(__x86_64__)
+#if defined(CPUACCEL_X86_KERNELS)
 class QconvCutTest : public testing::TestWithParam<QconvForm> {
  protected:
   void SetUp() override {

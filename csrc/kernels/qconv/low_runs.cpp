@@ -73,7 +73,7 @@ constexpr int64_t kMarks = kMostMarked / kBlock + 1;
 }  // namespace
 
 bool wants_low_runs(const QconvWeights& weights, [[maybe_unused]] QconvFunction* function) {
-#if defined(__x86_64__)
+#if defined(CPUACCEL_X86_KERNELS)
   constexpr int64_t kMostBytes = 4 << 20;  // for the runs of a panel
   constexpr int64_t kFewChannels = 8;
   const QconvLayout& layout = weights.layout;

@@ -125,7 +125,7 @@ QconvForm qconv_form() {
 }
 
 void qconv(const QconvCall& call) {
-#if defined(__x86_64__)
+#if defined(CPUACCEL_X86_KERNELS)
   if (call.weights->form != QconvForm::whole) {
     return qconv(call, qconv_x86_avx2);
   }
