@@ -56,7 +56,7 @@ def change_plans(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) 
     for module, name in (
         (capture_maker, "capture"),
         (symbolic_ahead, "capture"),
-        (symbolic_ahead, "with_programs"),
+        (symbolic_ahead, "with_plan_texts"),
     ):
         monkeypatch.setattr(module, name, changing(getattr(module, name)))
 
