@@ -51,7 +51,7 @@ at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& value
   return result;
 }
 
-const char* CpuaccelKernel::refuses(const QuantCall& call) {
+const char* CpuaccelKernel::unsupported_reason(const QuantCall& call) {
   return function_of(call.post) ? nullptr
                                 : "cpuaccel's kernels do not fuse add, leaky_relu or tanh";
 }

@@ -22,7 +22,7 @@ class CpuaccelKernel : public Kernel {
       : layer_(layer), no_bias_(layer.bias ? 0 : static_cast<size_t>(layer.shape.OC)) {}
 
   Provider provider() const override { return Provider::own; }
-  const char* refuses(const QuantCall& call) override;
+  const char* unsupported_reason(const QuantCall& call) override;
   bool fuses_epilogue(const QuantCall& /*call*/) override { return true; }
 
  protected:
@@ -73,7 +73,7 @@ class PackedCpuaccelKernel : public CpuaccelKernel {
   ~PackedCpuaccelKernel() override { packed_weight_bytes() -= packed_.bytes; }
 
   const char* run(const QuantCall& call) final {
-    if (const char* why = refuses(call)) {
+    if (const char* why = unsupported_reason(call)) {
       return why;
     }
     const auto result = result_of(call, packed_.magnitude);

@@ -150,7 +150,7 @@ bool fits_int8(const LayerWeight& layer, const at::Tensor& values) {
 
 }  // namespace
 
-const char* cpuaccel_refuses(const LayerWeight& layer) {
+const char* cpuaccel_unsupported_reason(const LayerWeight& layer) {
   const auto& shape = layer.shape;
   if (is_cpuaccel_product(shape)) {
     return nullptr;
@@ -161,7 +161,7 @@ const char* cpuaccel_refuses(const LayerWeight& layer) {
   return nullptr;
 }
 
-const char* cpuaccel_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
+const char* cpuaccel_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (!layer.symmetric() && !fits_int8(layer, int8_values)) {
     return "weights minus their zero points do not fit int8";
   }
@@ -186,17 +186,18 @@ std::unique_ptr<Kernel> make_cpuaccel_kernel(const LayerWeight& layer,
   return std::make_unique<CpuaccelConv<Qconv>>(layer, int8_values);
 }
 
-const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_values) {
+const char* exact_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (layer.int8_bytes() == 0) {
     return "the weight is empty";
   }
-  return cpuaccel_refuses(layer) == nullptr ? cpuaccel_refuses(layer, int8_values)
-                                            : rows_refuse(layer, int8_values);
+  return cpuaccel_unsupported_reason(layer) == nullptr
+             ? cpuaccel_unsupported_reason(layer, int8_values)
+             : rows_unsupported_reason(layer, int8_values);
 }
 
 std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {
-  return cpuaccel_refuses(layer) == nullptr ? make_cpuaccel_kernel(layer, int8_values)
-                                            : make_rows_kernel(layer, int8_values);
+  return cpuaccel_unsupported_reason(layer) == nullptr ? make_cpuaccel_kernel(layer, int8_values)
+                                                       : make_rows_kernel(layer, int8_values);
 }
 
 }  // namespace cpuaccel::quant

@@ -9,12 +9,12 @@ namespace cpuaccel::quant {
 
 // Null if a cpuaccel kernel can take the layer, else the reason: judged by its shape, then by its
 // weights.
-const char* cpuaccel_refuses(const LayerWeight& layer);
-const char* cpuaccel_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
+const char* cpuaccel_unsupported_reason(const LayerWeight& layer);
+const char* cpuaccel_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values);
 
 // Null if a kernel that is exact on every CPU can take the layer, else the reason. These are the
 // kernels above and, for shapes that no family covers, quant/rows_kernel.h.
-const char* exact_refuses(const LayerWeight& layer, const at::Tensor& int8_values);
+const char* exact_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values);
 // `layer` outlives the kernel.
 std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
 

@@ -32,7 +32,7 @@ class FbgemmKernel : public Kernel {
 
   Provider provider() const override { return Provider::fbgemm; }
 
-  const char* refuses(const QuantCall& call) override {
+  const char* unsupported_reason(const QuantCall& call) override {
     return call.post == PostOp::none || call.post == PostOp::relu
                ? nullptr
                : "FBGEMM fuses no post-op except ReLU";
@@ -42,7 +42,7 @@ class FbgemmKernel : public Kernel {
 
   const char* run(const QuantCall& call) override {
     auto& derived = static_cast<Derived&>(*this);
-    if (const char* why = derived.refuses(call)) {
+    if (const char* why = derived.unsupported_reason(call)) {
       return why;
     }
     const bool relu = call.post == PostOp::relu;

@@ -50,8 +50,9 @@ class FbgemmConv final : public FbgemmKernel<FbgemmConv<kSpatial>, PackedConvWei
     largest_source_ = vnni ? 255 : largest_exact_source(layer, int8_values);
   }
 
-  const char* refuses(const QuantCall& call) override {
-    return call.f32_dst ? "FBGEMM's convolutions cannot write a float result" : Base::refuses(call);
+  const char* unsupported_reason(const QuantCall& call) override {
+    return call.f32_dst ? "FBGEMM's convolutions cannot write a float result"
+                        : Base::unsupported_reason(call);
   }
 
   std::string implementation() override {

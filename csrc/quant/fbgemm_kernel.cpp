@@ -27,7 +27,7 @@ bool fbgemm_has_vnni() {
          (isa == fbgemm::inst_set_t::avx512_vnni || isa == fbgemm::inst_set_t::avx512_vnni_ymm);
 }
 
-const char* fbgemm_refuses(const LayerWeight& layer) {
+const char* fbgemm_unsupported_reason(const LayerWeight& layer) {
   if (!isa_usable(Isa::avx2) || !fbgemm::fbgemmSupportedCPU()) {
     return "FBGEMM needs AVX2";
   }

@@ -19,7 +19,7 @@ bool fbgemm_gets_wrong(const LayerShape& shape);
 bool fbgemm_has_vnni();
 
 // Null if FBGEMM can take the layer, else the reason.
-const char* fbgemm_refuses(const LayerWeight& layer);
+const char* fbgemm_unsupported_reason(const LayerWeight& layer);
 
 // `layer` outlives the kernel.
 std::unique_ptr<Kernel> make_fbgemm_kernel(const LayerWeight& layer, const at::Tensor& int8_values);

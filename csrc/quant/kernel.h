@@ -66,7 +66,7 @@ class Kernel {
   virtual Provider provider() const = 0;
 
   // Null if the kernel can run this call, else the reason (a string literal, for the counters).
-  virtual const char* refuses(const QuantCall& call) = 0;
+  virtual const char* unsupported_reason(const QuantCall& call) = 0;
   // Runs the call and returns null, or does nothing and returns the reason.
   virtual const char* run(const QuantCall& call) = 0;
   // Whether run() also applies call.epilogue, tile by tile. If not, run_with_epilogue() does it

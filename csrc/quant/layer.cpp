@@ -101,14 +101,14 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
                                      WithoutVnni without_vnni) {
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
   const bool cpuaccel_only = without_vnni == WithoutVnni::own_kernel && !has_vnni() &&
-                             cpuaccel_refuses(layer->weight_) == nullptr;
+                             cpuaccel_unsupported_reason(layer->weight_) == nullptr;
   layer->forced_ = cpuaccel_only ? std::optional(Provider::own) : forced_provider();
   const LayerWeight& taken = layer->weight_;
   const bool torchs = torch_takes(taken);
   const at::Tensor plain = taken.tensor.int_repr().contiguous();
-  const auto has_exact = [&] { return exact_refuses(taken, plain) == nullptr; };
-  const char* why = all_refuse(taken, {layer->forced_, std::nullopt});
-  why = why == nullptr ? all_refuse_values(taken, plain) : why;
+  const auto has_exact = [&] { return exact_unsupported_reason(taken, plain) == nullptr; };
+  const char* why = no_provider_reason(taken, {layer->forced_, std::nullopt});
+  why = why == nullptr ? no_provider_reason_by_values(taken, plain) : why;
   if (why != nullptr && !layer->forced_ && has_exact()) {
     why = nullptr;
   }
@@ -116,7 +116,7 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
     reason = why;
     return nullptr;
   }
-  layer->only_forced_ = cpuaccel_only && cpuaccel_refuses(taken, plain) == nullptr;
+  layer->only_forced_ = cpuaccel_only && cpuaccel_unsupported_reason(taken, plain) == nullptr;
   if (!layer->only_forced_) {
     layer->forced_ = forced_provider();
   }
@@ -279,7 +279,7 @@ std::shared_ptr<Kernel> Layer::exact_kernel() {
     return current;  // another thread has made the exact kernel the only one
   }
   const at::Tensor plain = current->unpack();
-  if (exact_refuses(weight_, plain) != nullptr) {
+  if (exact_unsupported_reason(weight_, plain) != nullptr) {
     no_exact_.store(true, std::memory_order_relaxed);
     return nullptr;
   }
@@ -318,16 +318,17 @@ bool Layer::run_slices(const char* title, Op op, QuantCall call, int64_t N) {
   return true;
 }
 
-std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
+std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& failed, const QuantCall& call,
                                     const char* why) {
   const DeferredLogs deferred;  // ends after the lock
   const std::scoped_lock lock(mutex_);
-  if (auto current = kernel_.load(); current != refusing && current->refuses(call) == nullptr) {
+  if (auto current = kernel_.load();
+      current != failed && current->unsupported_reason(call) == nullptr) {
     return current;  // another thread was faster
   }
   const auto current = kernel_.load();
-  if (current &&
-      (only_forced_ || all_refuse(weight_, {std::nullopt, current->provider()}) != nullptr)) {
+  if (current && (only_forced_ ||
+                  no_provider_reason(weight_, {std::nullopt, current->provider()}) != nullptr)) {
     return nullptr;
   }
   const at::Tensor plain = current ? current->unpack() : plain_;

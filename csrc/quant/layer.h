@@ -69,9 +69,9 @@ class Layer {
  private:
   explicit Layer(LayerWeight weight) : weight_(std::move(weight)) {}
   static bool torch_takes(const LayerWeight& weight);
-  // Packs the weights for a provider that can run `call`: at the first call, or after `refusing`
+  // Packs the weights for a provider that can run `call`: at the first call, or after `failed`
   // returned the reason `why`. Null if there is none.
-  std::shared_ptr<Kernel> pack(const std::shared_ptr<Kernel>& refusing, const QuantCall& call,
+  std::shared_ptr<Kernel> pack(const std::shared_ptr<Kernel>& failed, const QuantCall& call,
                                const char* why);
   // The kernel that is exact for every src. It is packed when first needed, beside the chosen
   // kernel. Null if there is none.

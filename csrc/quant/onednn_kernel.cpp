@@ -129,7 +129,7 @@ class OnednnKernel final : public Kernel {
 
   uint8_t largest_source() const override { return largest_source_; }
 
-  const char* refuses(const QuantCall& call) override {
+  const char* unsupported_reason(const QuantCall& call) override {
     if (wrong_compensation(call)) {
       return kWrongCompensation;
     }
@@ -316,7 +316,7 @@ bool onednn_has_vnni() {
   return has_vnni() && !none;
 }
 
-const char* onednn_refuses(const LayerWeight& layer) {
+const char* onednn_unsupported_reason(const LayerWeight& layer) {
   if (!layer.symmetric()) {
     return "oneDNN needs weight zero points of 0";
   }

@@ -11,7 +11,7 @@ namespace cpuaccel::quant {
 bool onednn_has_vnni();
 
 // Null if oneDNN can take the layer, else the reason.
-const char* onednn_refuses(const LayerWeight& layer);
+const char* onednn_unsupported_reason(const LayerWeight& layer);
 
 // `layer` outlives the kernel. The kernel keeps its plain weights until the first call packs them.
 std::unique_ptr<Kernel> make_onednn_kernel(const LayerWeight& layer, const at::Tensor& int8_values);

@@ -92,7 +92,7 @@ class Data {
   }
 
   // Returns the seconds of one run, whose results are then in dst(), or nullopt if the kernel
-  // refuses.
+  // does not support the call.
   std::optional<double> run(Kernel& kernel) {
     if (!between_.empty()) {
       read(between_);

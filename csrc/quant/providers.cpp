@@ -21,17 +21,17 @@ namespace {
 // -1: the table decides.
 std::atomic<int> g_forced{-1};
 
-const char* refuses(Provider provider, [[maybe_unused]] const LayerWeight& layer) {
+const char* unsupported_reason(Provider provider, [[maybe_unused]] const LayerWeight& layer) {
   switch (provider) {
     case Provider::own:
-      return cpuaccel_refuses(layer);
+      return cpuaccel_unsupported_reason(layer);
 #ifdef CPUACCEL_HAS_FBGEMM
     case Provider::fbgemm:
-      return fbgemm_refuses(layer);
+      return fbgemm_unsupported_reason(layer);
 #endif
 #ifdef CPUACCEL_HAS_ONEDNN
     case Provider::onednn:
-      return onednn_refuses(layer);
+      return onednn_unsupported_reason(layer);
 #endif
     default:
       return "the library is not built in";
@@ -58,33 +58,33 @@ std::unique_ptr<Kernel> make(Provider provider, [[maybe_unused]] const LayerWeig
 
 }  // namespace
 
-const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits) {
+const char* no_provider_reason(const LayerWeight& layer, const ProviderLimits& limits) {
   if (layer.int8_bytes() == 0) {
     return "the weight is empty";
   }
-  const char* refusal = "no provider supports this layer";
+  const char* reason = "no provider supports this layer";
   for (const auto& row : provider_rows()) {
     if ((limits.only && *limits.only != row.provider) || limits.except == row.provider) {
       continue;
     }
-    refusal = refuses(row.provider, layer);
-    if (refusal == nullptr) {
+    reason = unsupported_reason(row.provider, layer);
+    if (reason == nullptr) {
       return nullptr;
     }
   }
-  return refusal;
+  return reason;
 }
 
-const char* all_refuse_values(const LayerWeight& layer, const at::Tensor& int8_values) {
+const char* no_provider_reason_by_values(const LayerWeight& layer, const at::Tensor& int8_values) {
   const bool a_library_takes_it = std::ranges::any_of(provider_rows(), [&](const auto& row) {
-    return row.provider != Provider::own && refuses(row.provider, layer) == nullptr;
+    return row.provider != Provider::own && unsupported_reason(row.provider, layer) == nullptr;
   });
-  return a_library_takes_it ? nullptr : cpuaccel_refuses(layer, int8_values);
+  return a_library_takes_it ? nullptr : cpuaccel_unsupported_reason(layer, int8_values);
 }
 
 Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
                      const ProviderLimits& limits) {
-  std::string refusal = "no provider supports this layer";
+  std::string reason = "no provider supports this layer";
   std::optional<Provider> refused = limits.except;
   for (const auto& row : provider_rows()) {
     const bool forced = limits.only == row.provider;
@@ -92,28 +92,29 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
         !(forced || row.wanted(layer, call))) {
       continue;
     }
-    const char* why = refuses(row.provider, layer);
+    const char* why = unsupported_reason(row.provider, layer);
     if (why == nullptr && row.provider == Provider::own) {
-      why = cpuaccel_refuses(layer, int8_values);
+      why = cpuaccel_unsupported_reason(layer, int8_values);
     }
     if (why == nullptr) {
       auto kernel = make(row.provider, layer, int8_values);
-      why = kernel->refuses(call);
+      why = kernel->unsupported_reason(call);
       if (why == nullptr) {
         return {std::move(kernel), forced ? "forced" : row.reason};
       }
     }
-    refusal = why;
+    reason = why;
     refused = row.provider;
   }
-  if (!limits.only && limits.except != Provider::own && cpuaccel_refuses(layer) != nullptr &&
-      exact_refuses(layer, int8_values) == nullptr) {
+  if (!limits.only && limits.except != Provider::own &&
+      cpuaccel_unsupported_reason(layer) != nullptr &&
+      exact_unsupported_reason(layer, int8_values) == nullptr) {
     auto kernel = make_exact_kernel(layer, int8_values);
-    if (kernel->refuses(call) == nullptr) {
+    if (kernel->unsupported_reason(call) == nullptr) {
       return {std::move(kernel), "no library supports it"};
     }
   }
-  return {nullptr, refusal};
+  return {nullptr, reason};
 }
 
 void force_provider(std::optional<Provider> provider) {

@@ -20,8 +20,8 @@ struct ProviderRow {
   const char* reason;
 };
 
-// The table, best row first. If all rows refuse a layer, an exact kernel (exact_refuses()) or torch
-// runs it.
+// The table, best row first. If no row supports a layer, an exact kernel
+// (exact_unsupported_reason()) or torch runs it.
 std::span<const ProviderRow> provider_rows();
 
 // What choose_kernel() may take.
@@ -36,11 +36,11 @@ struct Choice {
 };
 
 // Null if some provider takes the layer, else the reason why none does.
-const char* all_refuse(const LayerWeight& layer, const ProviderLimits& limits);
+const char* no_provider_reason(const LayerWeight& layer, const ProviderLimits& limits);
 
 // The same, judged by the values of the weights. Returns null without reading them if a library
 // takes the layer by its shape, because the libraries' kernels take all values.
-const char* all_refuse_values(const LayerWeight& layer, const at::Tensor& int8_values);
+const char* no_provider_reason_by_values(const LayerWeight& layer, const at::Tensor& int8_values);
 
 // Packs `layer` for the first provider of the table that takes it and can run `call`.
 Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,

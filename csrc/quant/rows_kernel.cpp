@@ -162,7 +162,7 @@ class RowsKernel final : public PackedCpuaccelKernel<kernels::QconvWeights> {
 
 }  // namespace
 
-const char* rows_refuse(const LayerWeight& layer, const at::Tensor& int8_values) {
+const char* rows_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values) {
   if (ops::kOurEngine.qint8) {
     return "cpuaccel's exact kernel takes only quint8 inputs";
   }
