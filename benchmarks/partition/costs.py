@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import date
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -48,8 +49,8 @@ def main(arguments: list[str] | None = None) -> None:
     print_header(console, "speedup of partitions on oneDNN over Inductor", _machine.describe())
     console.print(_table(rows, gains))
     if options.write:
-        _write(rows)
-        console.print("Wrote {cost_table.TABLE}; models that are compiled from now on use it.")
+        table = _write(rows)
+        console.print(f"Wrote {table}; models that are compiled from now on use it.")
 
 
 def _gain(case: Case, dtype: torch.dtype, options: argparse.Namespace) -> float:
@@ -100,13 +101,15 @@ def _table(rows: list[Any], gains: dict[Key, list[float]]) -> Table:
     return table
 
 
-def _write(rows: list[Any]) -> None:
+def _write(rows: list[Any]) -> Path:
+    """Replaces this machine's rows in the table and returns its path."""
     from cpuaccel.compile.partition import cost_table
 
     replaced = {(row.vendor, row.isa, row.family, row.dtype) for row in rows}
     there = cost_table.read(cost_table.TABLE) if cost_table.TABLE.exists() else []
     kept = [row for row in there if (row.vendor, row.isa, row.family, row.dtype) not in replaced]
     cost_table.write(cost_table.TABLE, [*kept, *rows])
+    return cost_table.TABLE
 
 
 def _parser() -> argparse.ArgumentParser:
