@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cpuaccel._modules import over
+from cpuaccel._modules import replacement_of
 
 _torch_forward: Any = nn.TransformerEncoder.forward
 
@@ -37,7 +37,7 @@ def _with_check() -> Any:
             mask = cpuaccel_zero_mask(src)
         return cpuaccel_torch_forward(self, src, mask, src_key_padding_mask, is_causal)
 
-    return over(_torch_forward, forward)
+    return replacement_of(_torch_forward, forward)
 
 
 def _has_additive_values(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:

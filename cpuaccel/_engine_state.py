@@ -10,7 +10,7 @@ from cpuaccel._native import failure, native
 on = False
 """`is_enabled()` for code that torch.compile traces: it compiles again when this changes."""
 
-_refusal = ""
+_switch_error = ""
 _disabled = False
 
 
@@ -22,8 +22,8 @@ def is_enabled() -> bool:
 
 def set_on() -> None:
     """Record that the engine was switched on."""
-    global on, _refusal, _disabled
-    on, _refusal, _disabled = True, "", False
+    global on, _switch_error, _disabled
+    on, _switch_error, _disabled = True, "", False
 
 
 def set_off() -> None:
@@ -32,17 +32,17 @@ def set_off() -> None:
     on, _disabled = False, True
 
 
-def set_refusal(reason: str) -> None:
+def set_switch_error(reason: str) -> None:
     """Record the reason why the engine could not be switched on."""
-    global _refusal
-    _refusal = reason
+    global _switch_error
+    _switch_error = reason
 
 
 def why_off() -> str:
     """Return why the engine is off, or an empty string if it is on."""
     if is_enabled():
         return ""
-    if reason := failure() or _refusal:
+    if reason := failure() or _switch_error:
         return reason
     if not config.get("enabled"):
         return "CPUACCEL in the environment switches it off; cpuaccel.enable() switches it on"

@@ -28,7 +28,7 @@ def written(path: Path) -> Iterator[Path]:
         partial.replace(path)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write `text` to a file atomically, as `written` does.
 
     Raises:

@@ -20,7 +20,7 @@ def tensors_of(model: nn.Module) -> list[Tensor]:
     return list(found.values())
 
 
-def over(torchs: Any, function: Any) -> Any:
+def replacement_of(torchs: Any, function: Any) -> Any:
     """Return `function`, which calls torch's function `torchs`, ready to replace it.
 
     TorchScript compiles the source of `torchs`, which it finds by functools.wraps, but with the

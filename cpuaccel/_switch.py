@@ -29,9 +29,9 @@ def enable() -> None:
         try:
             module.install()
         except RuntimeError as error:
-            refusal = f"cpuaccel cannot replace torch's kernels: {error}"
-            _engine_state.set_refusal(refusal)
-            raise RuntimeError(refusal) from error
+            message = f"cpuaccel cannot replace torch's kernels: {error}"
+            _engine_state.set_switch_error(message)
+            raise RuntimeError(message) from error
         matmul.install(module)
         memory.install(module)
         hook.install()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuaccel import _table, config
+from cpuaccel import _csv_table, config
 from cpuaccel._files import user_folder
 from cpuaccel._native import Native, native
 
@@ -78,12 +78,12 @@ def read(path: Path) -> list[MatmulRow]:
         OSError: it cannot be read.
         ValueError: it is not a table; the message names the file, the line and the column.
     """
-    return _table.read(path, MatmulRow, MatmulRow.check)
+    return _csv_table.read(path, MatmulRow, MatmulRow.check)
 
 
 def write(path: Path, table: Iterable[MatmulRow]) -> None:
     """Write a table that `read` reads. An existing file is replaced at once or not at all."""
-    _table.write(path, MatmulRow, table)
+    _csv_table.write(path, MatmulRow, table)
 
 
 def machine() -> tuple[str, str]:

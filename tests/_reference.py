@@ -52,7 +52,7 @@ class Geometry:
     transposed: bool = False
 
 
-def centred(x: Tensor) -> Tensor:
+def centered(x: Tensor) -> Tensor:
     """The integers of a quantized tensor minus their zero points, float64."""
     integers = x.int_repr().to(torch.float64)
     if x.qscheme() == torch.per_tensor_affine:
@@ -62,13 +62,13 @@ def centred(x: Tensor) -> Tensor:
 
 def linear_real(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The real result of a linear layer on a quint8 input, float64."""
-    acc = centred(x) @ centred(weight).t()
+    acc = centered(x) @ centered(weight).t()
     return _scaled(acc, x.q_scale(), weight, bias, channel=acc.dim() - 1)
 
 
 def conv_real(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
     """The real result of a (transposed) convolution on a quint8 input, float64."""
-    return _scaled(_conv(centred(x), centred(weight), geometry), x.q_scale(), weight, bias, 1)
+    return _scaled(_conv(centered(x), centered(weight), geometry), x.q_scale(), weight, bias, 1)
 
 
 def requantize(real: Tensor, scale: float, zero_point: int) -> Expected:
@@ -102,13 +102,13 @@ def linear_dynamic(
     quantized, doubtful = _dynamic_input(x, reduce_range)
     real = linear_real(quantized, weight, bias)
     size = linear_real_size(quantized, weight, bias)
-    step = _scaled(doubtful @ centred(weight).abs().t(), quantized.q_scale(), weight, None, -1)
+    step = _scaled(doubtful @ centered(weight).abs().t(), quantized.q_scale(), weight, None, -1)
     return (real.clamp(min=0) if relu else real), step + 1e-5 * size + 1e-30
 
 
 def linear_real_size(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The sum of the absolute values of the terms of `linear_real`."""
-    acc = centred(x).abs() @ centred(weight).abs().t()
+    acc = centered(x).abs() @ centered(weight).abs().t()
     size = None if bias is None else bias.abs()
     return _scaled(acc, x.q_scale(), weight, size, channel=acc.dim() - 1)
 
@@ -120,7 +120,7 @@ def conv_dynamic(
     quantized, doubtful = _dynamic_input(x, reduce_range)
     scale, zero_point = quantized.q_scale(), quantized.q_zero_point()
     real = conv_real(quantized, weight, bias, geometry)
-    step = _scaled(_conv(doubtful, centred(weight).abs(), geometry), scale, weight, None, 1)
+    step = _scaled(_conv(doubtful, centered(weight).abs(), geometry), scale, weight, None, 1)
     return Expected(real / scale + zero_point, scale, zero_point, ROUNDING + step / scale)
 
 

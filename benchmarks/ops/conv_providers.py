@@ -64,12 +64,12 @@ def main(arguments: list[str] | None = None) -> None:
 @contextmanager
 def _own_only() -> Iterator[None]:
     native: Any = importlib.import_module("cpuaccel._native").load()
-    native.set_own_convolutions_only(True)
+    native.set_cpuaccel_convolutions_only(True)
     try:
         with _plugin.enabled(True):
             yield
     finally:
-        native.set_own_convolutions_only(False)
+        native.set_cpuaccel_convolutions_only(False)
 
 
 def _measure(shape: ConvShape, options: argparse.Namespace) -> dict[str, Sample]:

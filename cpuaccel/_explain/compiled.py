@@ -66,14 +66,16 @@ def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
     """Yield a row for each partition and each fallback; `otherwise` runs the fallbacks."""
     if not reports:
         return
-    from cpuaccel.compile.bridge import OWN
+    from cpuaccel.compile.bridge import CPUACCEL_OPS
     from cpuaccel.compile.passes.packed_linears import KIND
 
     for number, report in enumerate(reports):
         graph = report.compile_id or str(number)
         for call, region in enumerate(report.regions):
             for part in region:
-                on_cpuaccel = part.kinds[0] == KIND or all(kind in OWN for kind in part.kinds)
+                on_cpuaccel = part.kinds[0] == KIND or all(
+                    kind in CPUACCEL_OPS for kind in part.kinds
+                )
                 yield Row(
                     f"graph {graph} call {call}",
                     "+".join(part.kinds),

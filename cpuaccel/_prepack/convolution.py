@@ -78,7 +78,7 @@ class Filters:
 
 def no_convolutions_reason() -> str:
     """Return the reason why no convolution is packed on this CPU, or ""."""
-    return _native.load().why_no_packed_convolutions()
+    return _native.load().packed_convolution_fallback_reason()
 
 
 class _Convolution(PackedModule):

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 from torch.ao.nn.quantized.modules.conv import _ConvNd
 
-from cpuaccel._modules import over
+from cpuaccel._modules import replacement_of
 
 _SMALLEST = (1, 1, 1)
 """in_channels, out_channels and kernel_size of the module that `__setstate__` then overwrites."""
@@ -30,7 +30,7 @@ def _initializing_first() -> Any:
             cpuaccel_initialize(self)
         cpuaccel_torchs(self, state)
 
-    return over(_set_state, __setstate__)
+    return replacement_of(_set_state, __setstate__)
 
 
 _initialized_first = _initializing_first()

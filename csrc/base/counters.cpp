@@ -41,7 +41,7 @@ const char* op_name(Op op) {
 
 const char* provider_name(Provider provider) {
   switch (provider) {
-    case Provider::own:
+    case Provider::cpuaccel:
       return "cpuaccel";
     case Provider::onednn:
       return "onednn";

@@ -48,9 +48,9 @@ enum class Op : int {
       count_
 };
 
-// What computes an op. `own` is a cpuaccel kernel (csrc/kernels); `intree` is torch's own kernel,
-// called by a cpuaccel object.
-enum class Provider : int { own, onednn, fbgemm, intree, count_ };
+// What computes an op. `cpuaccel` is a cpuaccel kernel (csrc/kernels); `intree` is torch's own
+// kernel, called by a cpuaccel object.
+enum class Provider : int { cpuaccel, onednn, fbgemm, intree, count_ };
 
 const char* op_name(Op op);
 const char* provider_name(Provider provider);

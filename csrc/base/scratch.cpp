@@ -4,7 +4,7 @@
 #include <array>
 #include <new>
 
-#include "base/kept_block.h"
+#include "base/huge_page_block.h"
 
 namespace cpuaccel {
 namespace {
@@ -20,7 +20,7 @@ struct Slot {
 
 void AlignedDelete::operator()(std::byte* block) const {
   if (huge_page_bytes != 0) {
-    give_back_kept(block, huge_page_bytes);
+    give_back_huge_page_block(block, huge_page_bytes);
   } else {
     ::operator delete(block, kAlignment);
   }
@@ -34,7 +34,7 @@ AlignedBlock aligned_block(size_t bytes) {
 void* scratch(ScratchSlot slot, size_t bytes) {
   thread_local std::array<Slot, static_cast<size_t>(ScratchSlot::count_)> slots;
   auto& cached = slots[static_cast<size_t>(slot)];
-  const bool oversized = cached.bytes > kKeptScratchBytes && bytes <= kKeptScratchBytes;
+  const bool oversized = cached.bytes > kCachedScratchBytes && bytes <= kCachedScratchBytes;
   if (cached.bytes < bytes || oversized) {
     cached.block.reset();
     cached.bytes = 0;

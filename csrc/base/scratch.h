@@ -7,9 +7,9 @@
 namespace cpuaccel {
 
 // scratch() returns at least `bytes`, 64-byte aligned, valid until the calling thread asks for the
-// same slot again. The cache is bounded by kKeptScratchBytes per slot: the next smaller request
+// same slot again. The cache is bounded by kCachedScratchBytes per slot: the next smaller request
 // frees a larger block.
-inline constexpr size_t kKeptScratchBytes = size_t{8} << 20;
+inline constexpr size_t kCachedScratchBytes = size_t{8} << 20;
 
 enum class ScratchSlot {
   primitive,
@@ -29,7 +29,7 @@ void* scratch(ScratchSlot slot, size_t bytes);
 
 // An aligned block that owns its memory.
 struct AlignedDelete {
-  size_t huge_page_bytes = 0;  // bytes from base/kept_block.h; 0 for the heap
+  size_t huge_page_bytes = 0;  // bytes from base/huge_page_block.h; 0 for the heap
   void operator()(std::byte* block) const;
 };
 using AlignedBlock = std::unique_ptr<std::byte[], AlignedDelete>;

@@ -40,12 +40,12 @@
 
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/primitive_cache.h"
-#include "dnnl/ranks.h"
+#include "dnnl/tuning_cache.h"
 #include "ops/attention_tuning.h"
 #include "ops/region/region_cache.h"
-#include "plan/compiled.h"
-#include "plan/own.h"
 #include "plan/partitions.h"
+#include "plan/plan.h"
+#include "plan/step_registry.h"
 #endif
 
 namespace py = pybind11;
@@ -59,7 +59,7 @@ void set_provider_by_name(const std::string& name) {
     return;
   }
   for (const auto provider :
-       {Provider::own, Provider::onednn, Provider::fbgemm, Provider::intree}) {
+       {Provider::cpuaccel, Provider::onednn, Provider::fbgemm, Provider::intree}) {
     if (name == provider_name(provider)) {
       quant::force_provider(provider);
       return;
@@ -70,7 +70,7 @@ void set_provider_by_name(const std::string& name) {
 }
 
 std::optional<Provider> matmul_provider_by_name(const std::string& name) {
-  for (const auto provider : {Provider::own, Provider::onednn, Provider::intree}) {
+  for (const auto provider : {Provider::cpuaccel, Provider::onednn, Provider::intree}) {
     if (name == provider_name(provider)) {
       return provider;
     }
@@ -136,17 +136,17 @@ void set_primitive_cache_capacity(int64_t capacity) {
 #endif
 }
 
-std::map<std::string, int> known_ranks() {
+std::map<std::string, int> tuning_results() {
 #ifdef CPUACCEL_HAS_ONEDNN
-  return dnnl_layer::known_ranks();
+  return dnnl_layer::tuning_results();
 #else
   return {};
 #endif
 }
 
-void set_known_ranks([[maybe_unused]] std::map<std::string, int> ranks) {
+void set_tuning_results([[maybe_unused]] std::map<std::string, int> ranks) {
 #ifdef CPUACCEL_HAS_ONEDNN
-  dnnl_layer::set_known_ranks(std::move(ranks));
+  dnnl_layer::set_tuning_results(std::move(ranks));
 #endif
 }
 
@@ -178,14 +178,14 @@ void set_graph_cache_capacity(int64_t capacity) {
 // For each partition: whether it is supported, and the indices of its operations.
 std::vector<std::pair<bool, std::vector<size_t>>> find_partitions(const std::string& program) {
   std::vector<std::pair<bool, std::vector<size_t>>> result;
-  for (auto& found : plan::find_partitions(plan::parse_program(program))) {
+  for (auto& found : plan::find_partitions(plan::parse_region(program))) {
     result.emplace_back(found.supported, std::move(found.operations));
   }
   return result;
 }
 
 std::vector<std::string> why_not_compiled(const std::string& program) {
-  return plan::why_not_compiled(plan::parse_program(program));
+  return plan::why_not_compiled(plan::parse_region(program));
 }
 #endif
 
@@ -274,7 +274,7 @@ void set_memory_cache(int64_t mebibytes) {
 
 // The name as in torch.backends.quantized.engine.
 std::string torch_engine() {
-  std::string name = toString(ops::kOurEngine.name);
+  std::string name = toString(ops::kReplacedEngine.name);
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
   return name;
 }
@@ -339,34 +339,35 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_deterministic", &set_deterministic, py::arg("on"));
   module.def("set_teams", &set_teams, py::arg("on"));
   module.def("teams_opened", &teams_opened);
-  module.def("known_ranks", &known_ranks);
-  module.def("set_known_ranks", &set_known_ranks, py::arg("ranks"));
+  module.def("tuning_results", &tuning_results);
+  module.def("set_tuning_results", &set_tuning_results, py::arg("ranks"));
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_graph_cache_capacity", &set_graph_cache_capacity, py::arg("capacity"));
 #ifdef CPUACCEL_HAS_ONEDNN
   module.def(
-      "why_torch_attention",
+      "attention_plan_fallback_reason",
       [](int64_t N, int64_t H, int64_t L, int64_t S, int64_t E, bool bf16, bool mask, bool causal) {
-        return ops::why_torch_attention({N, H, L, S, E, bf16, mask, causal});
+        return ops::attention_plan_fallback_reason({N, H, L, S, E, bf16, mask, causal});
       },
       py::arg("N"), py::arg("H"), py::arg("L"), py::arg("S"), py::arg("E"), py::arg("bf16"),
       py::arg("mask"), py::arg("causal"), py::call_guard<py::gil_scoped_release>());
   module.def(
-      "try_attention",
+      "time_attention",
       [](int64_t N, int64_t H, int64_t L, int64_t S, int64_t E, bool bf16, bool mask, bool causal) {
-        const auto times = ops::try_attention({N, H, L, S, E, bf16, mask, causal});
+        const auto times = ops::time_attention({N, H, L, S, E, bf16, mask, causal});
         return std::make_pair(times.cpuaccel, times.torch);
       },
       py::arg("N"), py::arg("H"), py::arg("L"), py::arg("S"), py::arg("E"), py::arg("bf16"),
       py::arg("mask"), py::arg("causal"), py::call_guard<py::gil_scoped_release>());
   module.def("find_partitions", &find_partitions, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
-  module.def("own_step_kinds", &plan::own_kind_names);
+  module.def("cpuaccel_step_kinds", &plan::registered_kind_names);
   module.def("why_not_compiled", &why_not_compiled, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
 #endif
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));
-  module.def("set_own_convolutions_only", &ops::set_own_convolutions_only, py::arg("only"));
+  module.def("set_cpuaccel_convolutions_only", &ops::set_cpuaccel_convolutions_only,
+             py::arg("only"));
   module.def("set_provider", &set_provider_by_name, py::arg("name"));
   module.def("set_matmul_provider", &force_matmul_provider_by_name, py::arg("name"));
   module.def("set_fastmath", &set_fastmath_by_name, py::arg("name"));
@@ -374,7 +375,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("fastmath_on", &ops::fastmath_on);
   module.def("has_bf16_arithmetic", &has_bf16_arithmetic);
   module.def("has_fp16_arithmetic", &has_fp16_arithmetic);
-  module.def("why_no_packed_convolutions", &ops::convolution_fallback_reason);
+  module.def("packed_convolution_fallback_reason", &ops::convolution_fallback_reason);
   module.def("rounds_while_packing", &ops::rounds_while_packing);
   module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));
   module.def("count_fallback",

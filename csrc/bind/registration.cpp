@@ -58,7 +58,7 @@ std::array<std::span<const ops::Override>, 3> all_overrides() {
 // is the engine that cpuaccel stands in for, the overrides stay and pass torch's objects on to
 // torch.
 bool is_permanent(std::span<const ops::Override> list) {
-  return ops::kOurEngine.casts_objects && list.data() == quant::casting_overrides().data();
+  return ops::kReplacedEngine.casts_objects && list.data() == quant::casting_overrides().data();
 }
 
 void register_override(Libraries& libraries, const ops::Override& row) {
@@ -100,7 +100,7 @@ void register_overrides() {
   if (!s.torch_kernels_kept) {
     for (const auto& list : overrides) {
       for (const auto& row : list) {
-        ops::keep_torch_kernel(row.name, row.key);
+        ops::save_torch_kernel(row.name, row.key);
       }
     }
     s.torch_kernels_kept = true;

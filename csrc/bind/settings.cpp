@@ -7,7 +7,7 @@
 
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/api.h"
-#include "dnnl/ranks.h"
+#include "dnnl/tuning_cache.h"
 #endif
 
 namespace cpuaccel {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/race.h"
+#include "base/tuning.h"
 #include "dnnl/primitive.h"
-#include "dnnl/ranks.h"
 #include "dnnl/slices.h"
+#include "dnnl/tuning_cache.h"
 #include "dnnl/weights.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -164,8 +164,8 @@ std::vector<ImplementationTiming> time_implementations(const Problem& problem) {
     }
     candidate.timing.is_same = data.guarded_dst() == expected && !data.wrote_elsewhere();
   }
-  race(candidates, &Candidate::timing, kSeconds,
-       [&](const Candidate& candidate) { return data.run(candidate); });
+  time_candidates(candidates, &Candidate::timing, kSeconds,
+                  [&](const Candidate& candidate) { return data.run(candidate); });
   std::vector<ImplementationTiming> timings;
   for (auto& candidate : candidates) {
     timings.push_back(std::move(candidate.timing));
@@ -188,9 +188,9 @@ int tuned_choice(const Problem& problem, const std::string& name) {
   if (timings.empty()) {
     return 0;
   }
-  const auto& best = winner_of(timings);
-  log_race(name, timings, best, std::mem_fn(&ImplementationTiming::name));
-  return best.implementation + (best.sliced ? kSlicedRank : 0);
+  const auto& best = clearly_fastest(timings);
+  log_tuning(name, timings, best, std::mem_fn(&ImplementationTiming::name));
+  return best.implementation + (best.sliced ? kSlicedResult : 0);
 }
 
 }  // namespace
@@ -202,10 +202,10 @@ Problem fastest(Problem problem) {
   const std::string name = name_of(problem);
   // From a problem of other sizes only the slicing is taken over: which implementation has a
   // number, and whether it is exact, depends on the sizes.
-  const auto slicing_of = [](int similar) { return similar / kSlicedRank * kSlicedRank; };
-  const int choice = rank_of(name, [&] { return tuned_choice(problem, name); }, slicing_of);
-  problem.implementation = choice % kSlicedRank;
-  return choice < kSlicedRank ? problem : in_slices(problem);
+  const auto slicing_of = [](int similar) { return similar / kSlicedResult * kSlicedResult; };
+  const int choice = tuning_result(name, [&] { return tuned_choice(problem, name); }, slicing_of);
+  problem.implementation = choice % kSlicedResult;
+  return choice < kSlicedResult ? problem : in_slices(problem);
 }
 
 }  // namespace cpuaccel::dnnl_layer

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "base/kept_block.h"
+#include "base/huge_page_block.h"
 #include "dnnl/describe.h"
 #include "dnnl/primitive.h"
 
@@ -59,7 +59,7 @@ memory::desc plain_weights_desc(const Problem& p) {
 }
 
 PackedWeights::PackedWeights(const Problem& problem, const int8_t* plain, const memory::desc& desc)
-    : desc_(desc), data_(kept_block(desc.get_size())) {
+    : desc_(desc), data_(huge_page_block(desc.get_size())) {
   memory from(plain_weights_desc(problem), engine(), const_cast<int8_t*>(plain));
   memory to(desc_, engine(), data_.get());
   dnnl::reorder(from, to).execute(stream(), from, to);

@@ -1,11 +1,11 @@
 // ConvFunction (post-ops of int8 convolutions) on vectors of floats. V is a vector class of
-// kernels/floats. Included by ISA sources.
+// kernels/float_vectors. Included by ISA sources.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/conv_dst.h"
-#include "kernels/floats/functions.h"
+#include "kernels/float_vectors/functions.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/conv_dst.h"
-#include "kernels/floats/functions_ref.h"
+#include "kernels/float_vectors/functions_ref.h"
 
 namespace cpuaccel::kernels {
 namespace {

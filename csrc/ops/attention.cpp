@@ -16,9 +16,9 @@
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
 #include "ops/gemm_type.h"
+#include "ops/kernel_call.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -178,10 +178,10 @@ Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tenso
                  std::optional<double> scale) {
   const Operands operands{query, key, value, attn_mask};
   if (const char* reason = fallback_reason(operands, dropout_p)) {
-    count_refusal(op_name(Op::attention), reason);
+    report_fallback(op_name(Op::attention), reason);
     return torch_attention(operands, dropout_p, is_causal, scale);
   }
-  CPUACCEL_OWN_CALL(attention);
+  CPUACCEL_KERNEL_CALL(attention);
   return cpuaccel_attention(operands, is_causal, scale);
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/race.h"
-#include "dnnl/ranks.h"
+#include "base/tuning.h"
+#include "dnnl/tuning_cache.h"
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
 
@@ -53,7 +53,7 @@ kernels::GemmType type_of(const AttentionProblem& problem) {
 
 }  // namespace
 
-AttentionTimes try_attention(const AttentionProblem& p) {
+AttentionTimes time_attention(const AttentionProblem& p) {
   const at::NoGradGuard no_grad;
   auto generator = at::detail::createCPUGenerator(kSeed);  // torch's default generator is not used
   const auto type = p.bf16 ? at::kBFloat16 : at::kFloat;
@@ -105,7 +105,7 @@ AttentionTimes try_attention(const AttentionProblem& p) {
   return best;
 }
 
-std::string why_torch_attention(const AttentionProblem& problem) {
+std::string attention_plan_fallback_reason(const AttentionProblem& problem) {
   if (attention_is_always_faster()) {
     return {};
   }
@@ -115,8 +115,8 @@ std::string why_torch_attention(const AttentionProblem& problem) {
     return reason != nullptr ? reason : "";
   }
   const std::string name = name_of(problem, bf16);
-  const int chosen = dnnl_layer::rank_of(name, [&] {
-    const auto times = try_attention(problem);
+  const int chosen = dnnl_layer::tuning_result(name, [&] {
+    const auto times = time_attention(problem);
     log_decision("timed " + name + ": cpuaccel " + in_microseconds(times.cpuaccel) + ", torch " +
                  in_microseconds(times.torch));
     const double enough = are_few(problem) ? kEnoughOfFew : kEnough;

@@ -19,11 +19,11 @@ struct AttentionTimes {
 
 // Runs both kernels on random operands, for some dozens of milliseconds. Heads lie side by side, as
 // linear layers leave them. For few queries, keys and values lie as in a decoder's cache.
-AttentionTimes try_attention(const AttentionProblem& problem);
+AttentionTimes time_attention(const AttentionProblem& problem);
 
 // The reason why a plan runs attention of these sizes on torch's kernel; empty: cpuaccel's kernel
 // runs. Unless attention_is_always_faster(), both kernels are timed once, and the tuning cache
-// (dnnl/ranks.h) has the result. If timing is off, attention_fallback_reason() decides.
-std::string why_torch_attention(const AttentionProblem& problem);
+// (dnnl/tuning_cache.h) has the result. If timing is off, attention_fallback_reason() decides.
+std::string attention_plan_fallback_reason(const AttentionProblem& problem);
 
 }  // namespace cpuaccel::ops

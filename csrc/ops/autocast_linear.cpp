@@ -79,7 +79,7 @@ std::optional<at::Tensor> rounding_linear(const at::Tensor& input, const at::Ten
   if (run_cpuaccel_matmul(call) != nullptr) {
     return std::nullopt;
   }
-  calls().add(biased ? Op::addmm : Op::mm, Provider::own);
+  calls().add(biased ? Op::addmm : Op::mm, Provider::cpuaccel);
   return out;
 }
 

@@ -11,8 +11,8 @@
 
 #include "kernels/avgpool/avgpool.h"
 #include "ops/images.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/pool_windows.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
@@ -82,7 +82,7 @@ at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& colum
 
 template <OpName kName>
 at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = fallback_reason(self);
     if (reason == nullptr &&
         (output_size.size() != 2 || output_size[0] <= 0 || output_size[1] <= 0)) {
@@ -93,11 +93,11 @@ at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_si
       const Ranges columns = adaptive_ranges(self.size(3), output_size[1]);
       reason = windows_fallback_reason(rows, columns, std::nullopt);
       if (reason == nullptr) {
-        CPUACCEL_OWN_CALL(adaptive_avg_pool2d);
+        CPUACCEL_KERNEL_CALL(adaptive_avg_pool2d);
         return averages(self, rows, columns, std::nullopt, AvgpoolHalves::even_byte);
       }
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, self, output_size).toTensor();
 }
@@ -130,7 +130,7 @@ template <OpName kName>
 at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                       at::IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                       std::optional<int64_t> divisor_override) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = fallback_reason(self);
     if (reason == nullptr) {
       const auto vertical = window_of(kernel_size, stride, padding, 0);
@@ -144,12 +144,12 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
                      ? reasons::kInvalidArguments
                      : windows_fallback_reason(rows, columns, divisor_override);
         if (reason == nullptr) {
-          CPUACCEL_OWN_CALL(avg_pool2d);
+          CPUACCEL_KERNEL_CALL(avg_pool2d);
           return averages(self, rows, columns, divisor_override, AvgpoolHalves::even_steps);
         }
       }
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
                     divisor_override)
@@ -168,7 +168,7 @@ bool both_spatial(at::OptionalIntArrayRef dim) {
 template <OpName kName>
 at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                     std::optional<at::ScalarType> dtype) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = fallback_reason(self);
     if (reason == nullptr && (!both_spatial(dim) || dtype.has_value())) {
       reason = "not the mean over height and width";
@@ -178,7 +178,7 @@ at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool ke
       const Ranges columns{{0, self.size(3), self.size(3)}};
       reason = windows_fallback_reason(rows, columns, std::nullopt);
       if (reason == nullptr) {
-        CPUACCEL_OWN_CALL(mean);
+        CPUACCEL_KERNEL_CALL(mean);
         const std::array<int64_t, 4> sizes{self.size(0), self.size(1), 1, 1};
         const auto result = empty_quantized_as(self, at::IntArrayRef(sizes.data(), keepdim ? 4 : 2),
                                                at::MemoryFormat::Contiguous);
@@ -186,7 +186,7 @@ at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool ke
         return result;
       }
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return at::native::mean_quantized_cpu(self, dim, keepdim, dtype);
 }

@@ -4,8 +4,8 @@
 
 #include "base/scratch.h"
 #include "kernels/channel_affine/channel_affine.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -71,7 +71,7 @@ Factors factors_of(int64_t channels) {
 }
 
 at::Tensor run(const at::Tensor& x, const Factors& factors, PerTensor dst, bool relu) {
-  CPUACCEL_OWN_CALL(batch_norm2d);
+  CPUACCEL_KERNEL_CALL(batch_norm2d);
   auto result = empty_quint8(x.sizes(), dst, at::MemoryFormat::ChannelsLast);
   const auto zero_point = static_cast<int32_t>(dst.zero_point);
   const kernels::ChannelAffine affine{
@@ -89,7 +89,7 @@ template <OpName kName, bool kRelu>
 at::Tensor batch_norm2d(at::Tensor qx, std::optional<at::Tensor> weight,
                         std::optional<at::Tensor> bias, at::Tensor mean, at::Tensor var, double eps,
                         double output_scale, int64_t output_zero_point) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const Norm norm{weight ? *weight : at::Tensor(), bias ? *bias : at::Tensor(), mean, var, eps};
     const PerTensor dst{output_scale, output_zero_point};
     const char* reason = fallback_reason(qx, norm, dst);
@@ -102,7 +102,7 @@ at::Tensor batch_norm2d(at::Tensor qx, std::optional<at::Tensor> weight,
       }
       reason = "a channel's factor or offset is too large";
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, qx, weight, bias, mean, var, eps, output_scale, output_zero_point)
       .toTensor();

@@ -5,8 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "ops/elementwise.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -76,7 +76,7 @@ const char* shapes_fallback_reason(const at::Tensor& whole, const at::Tensor& ot
 }
 
 at::Tensor run(BinaryOp op, const Operands& operands, const BinaryQuantizers& q, double scale) {
-  const OwnCall own_call(op == BinaryOp::add ? Op::add : Op::mul);
+  const KernelCall kernel_call(op == BinaryOp::add ? Op::add : Op::mul);
   const auto dense_whole = operands.whole->expect_contiguous(operands.format);
   const auto dense_other = operands.form == Form::value
                                ? c10::MaybeOwned<at::Tensor>::borrowed(*operands.other)
@@ -109,7 +109,7 @@ at::Tensor run(BinaryOp op, const Operands& operands, const BinaryQuantizers& q,
 
 template <OpName kName, BinaryOp kOp, bool kRelu>
 at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     Operands operands{};
     const char* reason = operand_fallback_reason(qa);
     reason = reason == nullptr ? operand_fallback_reason(qb) : reason;
@@ -137,7 +137,7 @@ at::Tensor binary(at::Tensor qa, at::Tensor qb, double scale, int64_t zero_point
       }
       reason = "unsupported ratio of scales";
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, qa, qb, scale, zero_point).toTensor();
 }

@@ -160,7 +160,7 @@ at::Tensor run(const char* name, const Tensors& inputs, int64_t dim, const Walk&
   for (const auto& x : inputs) {
     tables.push_back(requantization(name, x, walk, to, ask));
   }
-  const OwnCall own_call(Op::cat);
+  const KernelCall kernel_call(Op::cat);
   const auto order = order_of(first.dim(), walk.format);
   const auto along = static_cast<size_t>(std::ranges::find(order, dim) - order.begin());
   int64_t rows = 1;
@@ -193,7 +193,7 @@ at::Tensor run(const char* name, const Tensors& inputs, int64_t dim, const Walk&
 template <OpName kName>
 at::Tensor quantized_cat(const c10::List<at::Tensor>& qx, int64_t dim, std::optional<double> scale,
                          std::optional<int64_t> zero_point) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     Tensors inputs;
     for (const auto& x : qx) {
       inputs.push_back(x);
@@ -211,7 +211,7 @@ at::Tensor quantized_cat(const c10::List<at::Tensor>& qx, int64_t dim, std::opti
       };
       return run(kName.text, inputs, along, *walk, to, ask);
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, qx, dim, scale, zero_point).toTensor();
 }
@@ -222,7 +222,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   for (const auto& x : tensors) {
     inputs.push_back(x);
   }
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     std::optional<Walk> walk;
     const int64_t along = wrapped(inputs, dim);
     const char* reason = fallback_reason(inputs, along, along, walk);
@@ -236,7 +236,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
       };
       return run(kName.text, inputs, along, *walk, per_tensor(first), ask);
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, c10::List<at::Tensor>(at::TensorList(inputs)), dim).toTensor();
 }

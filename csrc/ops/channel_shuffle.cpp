@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "kernels/interleave/interleave.h"
+#include "kernels/channel_shuffle/channel_shuffle.h"
 #include "ops/images.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -56,18 +56,19 @@ void shuffle(const at::Tensor& src, const at::Tensor& dst, int64_t groups) {
 at::Tensor shuffled_pixels(const at::Tensor& self) {
   const int64_t channels = self.size(1), columns = channels / 2;
   const auto images = empty_images_as(self, self.size(2), self.size(3));
-  const std::array<kernels::InterleaveSource, 2> groups{
+  const std::array<kernels::ChannelShuffleSource, 2> groups{
       {{bytes(self), channels}, {bytes(self) + columns, channels}}};
-  kernels::shuffle_u8(groups, mutable_bytes(images), self.numel() / channels, columns, nullptr);
+  kernels::channel_shuffle_u8(groups, mutable_bytes(images), self.numel() / channels, columns,
+                              nullptr);
   return with_torch_strides(images, self);
 }
 
 template <OpName kName>
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = fallback_reason(self, groups);
     if (reason == nullptr) {
-      CPUACCEL_OWN_CALL(channel_shuffle);
+      CPUACCEL_KERNEL_CALL(channel_shuffle);
       if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {
         return shuffled_pixels(self);
       }
@@ -75,7 +76,7 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
       shuffle(self, result, groups);
       return result;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return at::native::channel_shuffle_quantized_cpu(self, groups);
 }

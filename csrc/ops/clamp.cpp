@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "ops/elementwise.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -77,7 +77,7 @@ void limit(const at::Tensor& src, at::Tensor& dst, Limits limits) {
 }
 
 at::Tensor limited(Op op, const at::Tensor& x, Limits limits) {
-  const OwnCall own_call(op);
+  const KernelCall kernel_call(op);
   const auto format = x.suggest_memory_format();
   const bool dense = x.is_contiguous(format);
   auto result = dense ? empty_quantized_as(x, x.sizes(), format) : x.contiguous(format);
@@ -86,32 +86,32 @@ at::Tensor limited(Op op, const at::Tensor& x, Limits limits) {
 }
 
 void limit_in_place(Op op, at::Tensor& x, Limits limits) {
-  const OwnCall own_call(op);
+  const KernelCall kernel_call(op);
   limit(x, x, limits);
 }
 
 template <OpName kName>
 at::Tensor relu(const at::Tensor& x) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = eight_bit_fallback_reason(x);
     if (reason == nullptr) {
       return limited(Op::relu, x, at_least_zero(x));
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x).toTensor();
 }
 
 template <OpName kName>
 at::Tensor& relu_in_place(at::Tensor& x) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = eight_bit_fallback_reason(x);
     reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
     if (reason == nullptr) {
       limit_in_place(Op::relu, x, at_least_zero(x));
       return x;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   call_torch(kName.text, x);
   return x;
@@ -119,32 +119,32 @@ at::Tensor& relu_in_place(at::Tensor& x) {
 
 template <OpName kName>
 at::Tensor relu6(at::Tensor x, bool inplace) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = inplace ? reasons::kInPlace : eight_bit_fallback_reason(x);
     if (reason == nullptr) {
       return limited(Op::clamp, x, limits_of(x, 0.0, 6.0));
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x, inplace).toTensor();
 }
 
 template <OpName kName, typename Low>
 at::Tensor clamp(const at::Tensor& x, const Low& low, const Low& high) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = eight_bit_fallback_reason(x);
     reason = reason == nullptr ? numbers_fallback_reason(low, high) : reason;
     if (reason == nullptr) {
       return limited(Op::clamp, x, limits_of(x, low, high));
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x, low, high).toTensor();
 }
 
 template <OpName kName>
 at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Scalar& high) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = eight_bit_fallback_reason(x);
     reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
     reason = reason == nullptr ? numbers_fallback_reason(low, high) : reason;
@@ -152,7 +152,7 @@ at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Sc
       limit_in_place(Op::clamp, x, limits_of(x, low, high));
       return x;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   call_torch(kName.text, x, low, high);
   return x;

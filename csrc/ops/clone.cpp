@@ -8,8 +8,8 @@
 
 #include "base/parallel.h"
 #include "kernels/transpose/transpose.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -141,7 +141,7 @@ const char* fallback_reason(const at::Tensor& self, at::MemoryFormat format) {
 
 template <OpName kName>
 at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_format) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     auto format = memory_format.value_or(at::MemoryFormat::Contiguous);  // torch's default here
     if (format == at::MemoryFormat::Preserve) {
       format = self.suggest_memory_format();
@@ -153,14 +153,14 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
         return result;
       }
       if (const auto copy = copy_between(self, result)) {
-        CPUACCEL_OWN_CALL(clone);
+        CPUACCEL_KERNEL_CALL(clone);
         run(*copy, bytes(self), mutable_bytes(result));
         return result;
       }
       // Other strides are not counted as a fallback: torch copies them as it always does.
       return call_torch(kName.text, self, memory_format).toTensor();
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, self, memory_format).toTensor();
 }

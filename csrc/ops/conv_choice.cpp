@@ -202,6 +202,8 @@ const char* convolution_fallback_reason() {
 
 bool cpuaccel_convolutions_only() { return cpuaccel_only.load(std::memory_order_relaxed); }
 
-void set_own_convolutions_only(bool only) { cpuaccel_only.store(only, std::memory_order_relaxed); }
+void set_cpuaccel_convolutions_only(bool only) {
+  cpuaccel_only.store(only, std::memory_order_relaxed);
+}
 
 }  // namespace cpuaccel::ops

@@ -29,7 +29,7 @@ const char* convolution_fallback_reason();
 
 // For measurements and tests: skips the rows that choose torch, because it was faster or because
 // nothing was measured.
-void set_own_convolutions_only(bool only);
+void set_cpuaccel_convolutions_only(bool only);
 bool cpuaccel_convolutions_only();
 
 }  // namespace cpuaccel::ops

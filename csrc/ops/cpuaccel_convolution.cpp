@@ -3,7 +3,7 @@
 #include "kernels/conv_f32/conv_f32.h"
 #include "kernels/dwconv_f32/dwconv_f32.h"
 #include "ops/conv_choice.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -25,7 +25,7 @@ at::Tensor taps_first(const at::Tensor& weight) {
 
 at::Tensor run(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                const Conv2dShape& s, ImageLayout layout, ConvKernel kernel) {
-  const OwnCall own_call(Op::fp32_convolution);
+  const KernelCall kernel_call(Op::fp32_convolution);
   const bool last = layout == ImageLayout::channels_last;
   const auto format = format_of(layout);
   const auto src = input.contiguous(format);

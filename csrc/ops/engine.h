@@ -25,23 +25,23 @@ struct TorchEngine {
 };
 
 #if defined(__aarch64__)
-inline constexpr TorchEngine kOurEngine{.name = at::QEngine::ONEDNN,
-                                        .qint8 = true,
-                                        .least_linear_dims = 1,
-                                        .weight_zero_points = false,
-                                        .transposed_convolutions = false,
-                                        .channels_last_weights = false,
-                                        .casts_objects = true};
+inline constexpr TorchEngine kReplacedEngine{.name = at::QEngine::ONEDNN,
+                                             .qint8 = true,
+                                             .least_linear_dims = 1,
+                                             .weight_zero_points = false,
+                                             .transposed_convolutions = false,
+                                             .channels_last_weights = false,
+                                             .casts_objects = true};
 #else
-inline constexpr TorchEngine kOurEngine{.name = at::QEngine::X86,
-                                        .qint8 = false,
-                                        .least_linear_dims = 2,
-                                        .weight_zero_points = true,
-                                        .transposed_convolutions = true,
-                                        .channels_last_weights = true,
-                                        .casts_objects = false};
+inline constexpr TorchEngine kReplacedEngine{.name = at::QEngine::X86,
+                                             .qint8 = false,
+                                             .least_linear_dims = 2,
+                                             .weight_zero_points = true,
+                                             .transposed_convolutions = true,
+                                             .channels_last_weights = true,
+                                             .casts_objects = false};
 #endif
 
-inline bool our_engine() { return at::globalContext().qEngine() == kOurEngine.name; }
+inline bool engine_is_replaced() { return at::globalContext().qEngine() == kReplacedEngine.name; }
 
 }  // namespace cpuaccel::ops

@@ -14,9 +14,9 @@
 
 #include "base/isa.h"
 #include "kernels/qconv/qconv.h"
+#include "ops/kernel_call.h"
 #include "ops/overlap.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -110,7 +110,7 @@ void add_product(const at::Tensor& self, const at::Tensor& mat2, int64_t first, 
 // mat2 is packed in every call: it is unknown whether it will come again, and reading it to find
 // out takes as long as packing.
 void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
-  CPUACCEL_OWN_CALL(int_mm);
+  CPUACCEL_KERNEL_CALL(int_mm);
   if (!has_qgemm()) {
     out.zero_();
     for (int64_t first = 0; first < self.size(1); first += kTermsInFloat) {
@@ -152,7 +152,7 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
     multiply(self, mat2, out);
     return out;
   }
-  count_refusal(kName.text, reason);
+  report_fallback(kName.text, reason);
   return call_torch(kName.text, self, mat2).toTensor();
 }
 
@@ -175,7 +175,7 @@ at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Ten
     multiply(self, mat2, out);
     return out;
   }
-  count_refusal(kName.text, reason);
+  report_fallback(kName.text, reason);
   call_torch(kName.text, self, mat2, out);
   return out;
 }

@@ -70,7 +70,7 @@ at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
       return packed_product(input, cached.values, view, shape, bias, gemm_after(post_op));
     }
   }
-  count_refusal("kept_linear", reason);
+  report_fallback("kept_linear", reason);
   return run_torch(input, weight, bias, post_op);
 }
 
@@ -78,7 +78,7 @@ at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
 at::Tensor autograd(const at::Tensor& input, const at::Tensor& weight,
                     const std::optional<at::Tensor>& bias, const std::string& function) {
   if (is_transformed({&input, &weight, pointer_to(bias)})) {
-    count_refusal("kept_linear", kTransformed);
+    report_fallback("kept_linear", kTransformed);
     return run_torch(input, weight, bias, find_post_op(kOp, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/table/table.h"
+#include "kernels/lookup_table/lookup_table.h"
 #include "ops/elementwise.h"
+#include "ops/kernel_call.h"
 #include "ops/lookup_table_cache.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

@@ -7,8 +7,8 @@
 
 #include "kernels/maxpool/maxpool.h"
 #include "ops/images.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -68,17 +68,17 @@ const char* fallback_reason(const at::Tensor& self, const Window& window, bool c
 template <OpName kName>
 at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const Window window{kernel_size, stride.empty() ? kernel_size : stride, padding, dilation};
     kernels::MaxpoolShape shape;
     const char* reason = fallback_reason(self, window, ceil_mode, shape);
     if (reason == nullptr) {
-      CPUACCEL_OWN_CALL(max_pool2d);
+      CPUACCEL_KERNEL_CALL(max_pool2d);
       const auto images = empty_images_as(self, shape.OH, shape.OW);
       kernels::maxpool_u8(shape, bytes(self), mutable_bytes(images));
       return with_torch_strides(images, self);
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, self, kernel_size, stride, padding, dilation, ceil_mode).toTensor();
 }

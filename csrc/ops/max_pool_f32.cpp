@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/maxpool_f32/maxpool_f32.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -83,7 +83,7 @@ std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(
     return at::cpu::max_pool2d_with_indices(self, kernel_size, stride, padding, dilation,
                                             ceil_mode);
   }
-  CPUACCEL_OWN_CALL(max_pool2d);
+  CPUACCEL_KERNEL_CALL(max_pool2d);
   auto sizes = self.sizes().vec();
   sizes[sizes.size() - 2] = shape.OH;
   sizes[sizes.size() - 1] = shape.OW;

@@ -108,7 +108,7 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
                             gemm_after(find_post_op(kName.text, *name)));
     }
   }
-  count_refusal(kName.text, reason);
+  report_fallback(kName.text, reason);
   return call_torch_under(c10::DispatchKey::MkldnnCPU, kName.text, X, W, B, attr, scalars,
                           algorithm)
       .toTensor();

@@ -65,8 +65,8 @@ Results lstm_layer(const Tensor& input, const Tensor& weight0, const Tensor& wei
   }
   auto [output, hy, cy, workspace] = by_torch([](const Tensor& x) { return wide(x); });
   rejected(type, train) = true;
-  count_refusal(kName.text,
-                "oneDNN has no LSTM of this dtype on this CPU, so it is computed in float32");
+  report_fallback(kName.text,
+                  "oneDNN has no LSTM of this dtype on this CPU, so it is computed in float32");
   return {rounded(output, type), rounded(hy, type), rounded(cy, type), workspace};
 }
 

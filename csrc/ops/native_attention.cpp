@@ -142,9 +142,9 @@ Results native_multi_head_attention(const at::Tensor& query, const at::Tensor& k
       is_self_attention(query, key, value, by)) {
     const auto scores = as_scores(*mask, mask_type, query.size(0), num_head, query.size(1));
     if (scores.has_value() && !is_boolean(*scores)) {
-      count_refusal(kName.text,
-                    "a float mask has values other than 0 and -inf, or rows of -inf,"
-                    " so linear and scaled_dot_product_attention compute it");
+      report_fallback(kName.text,
+                      "a float mask has values other than 0 and -inf, or rows of -inf,"
+                      " so linear and scaled_dot_product_attention compute it");
       return by_other_ops({query, key, value}, by, *scores, need_weights, average_attn_weights);
     }
   }

@@ -39,7 +39,7 @@ const PostOp* find_post_op(const char* op, std::string_view name) {
 
 kernels::GemmAfter gemm_after(const PostOp* post_op) {
   return post_op == nullptr ? kernels::GemmAfter{}
-                            : kernels::GemmAfter{kernels::function_f32_of, &post_op->function};
+                            : kernels::GemmAfter{kernels::eltwise_f32_of, &post_op->function};
 }
 
 }  // namespace cpuaccel::ops

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "kernels/function_f32/function_f32.h"
+#include "kernels/eltwise_f32/eltwise_f32.h"
 #include "kernels/gemm/types.h"
 
 namespace cpuaccel::ops {

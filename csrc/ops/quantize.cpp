@@ -5,8 +5,8 @@
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/quantize/quantize.h"
 #include "ops/elementwise.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -26,7 +26,7 @@ const char* quantize_fallback_reason(const at::Tensor& x, int64_t zero_point,
 
 at::Tensor run_quantize(const at::Tensor& x, double scale, int64_t zero_point,
                         at::ScalarType dtype) {
-  CPUACCEL_OWN_CALL(quantize);
+  CPUACCEL_KERNEL_CALL(quantize);
   const auto format = x.suggest_memory_format();
   const auto dense = x.expect_contiguous(format);
   auto result = empty_quantized(x.sizes(), dtype, scale, zero_point, format);
@@ -44,12 +44,12 @@ at::Tensor run_quantize(const at::Tensor& x, double scale, int64_t zero_point,
 
 template <OpName kName>
 at::Tensor quantize(const at::Tensor& x, double scale, int64_t zero_point, at::ScalarType dtype) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = quantize_fallback_reason(x, zero_point, dtype);
     if (reason == nullptr) {
       return run_quantize(x, scale, zero_point, dtype);
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x, scale, zero_point, dtype).toTensor();
 }
@@ -63,7 +63,7 @@ bool one_number(const at::Tensor& x, at::ScalarType dtype) {
 template <OpName kName>
 at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
                                const at::Tensor& zero_point, at::ScalarType dtype) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = "scale is not one float32, or zero_point not one int64";
     if (one_number(scale, at::kFloat) && one_number(zero_point, at::kLong)) {
       const double to_scale = *scale.const_data_ptr<float>();
@@ -73,17 +73,17 @@ at::Tensor quantize_by_tensors(const at::Tensor& x, const at::Tensor& scale,
         return run_quantize(x, to_scale, to_zero_point, dtype);
       }
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x, scale, zero_point, dtype).toTensor();
 }
 
 template <OpName kName>
 at::Tensor dequantize(const at::Tensor& x) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = eight_bit_fallback_reason(x);
     if (reason == nullptr) {
-      CPUACCEL_OWN_CALL(dequantize);
+      CPUACCEL_KERNEL_CALL(dequantize);
       const auto format = x.suggest_memory_format();
       const auto dense = x.expect_contiguous(format);
       const at::Tensor result = at::detail::empty_cpu(x.sizes(), at::kFloat, false, format);
@@ -99,7 +99,7 @@ at::Tensor dequantize(const at::Tensor& x) {
       }
       return result;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x).toTensor();
 }

@@ -16,24 +16,24 @@ bool can_be_key(const at::Scalar& value) { return is_real_number(value); }
 
 // Strided operands are copied first: the result is dense, and torch's copy keeps runs together.
 at::Tensor look_up(Op op, const at::Tensor& x, const LookupTable& table, at::MemoryFormat format) {
-  const OwnCall own_call(op);
+  const KernelCall kernel_call(op);
   const auto src = x.expect_contiguous(format);
   auto result = empty_quantized(x.sizes(), x.scalar_type(), table.scale, table.zero_point, format);
-  kernels::table_u8(bytes(*src), mutable_bytes(result), x.numel(), table.entries.data());
+  kernels::lookup_table_u8(bytes(*src), mutable_bytes(result), x.numel(), table.entries.data());
   return result;
 }
 
 // torch gives the results of these ops the suggested memory format of their operand.
 template <OpName kName, Op kOp, typename Source, typename... Arguments>
 at::Tensor look_up_op(Source x, Arguments... arguments) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = lookup_table_fallback_reason(x);
     reason = reason == nullptr && !(can_be_key(arguments) && ...) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
       return look_up(kOp, x, lookup_table_of(kName.text, x, arguments...),
                      x.suggest_memory_format());
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x, arguments...).toTensor();
 }
@@ -41,31 +41,31 @@ at::Tensor look_up_op(Source x, Arguments... arguments) {
 // torch gives the results of these ops the contiguous format, whatever their operand has.
 template <OpName kName, Op kOp, typename... Arguments>
 at::Tensor look_up_contiguous_op(const at::Tensor& x, Arguments... arguments) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = lookup_table_fallback_reason(x);
     reason = reason == nullptr && !(can_be_key(arguments) && ...) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
       return look_up(kOp, x, lookup_table_of(kName.text, x, arguments...),
                      at::MemoryFormat::Contiguous);
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, x, arguments...).toTensor();
 }
 
 template <OpName kName, Op kOp>
 at::Tensor& look_up_in_place_op(at::Tensor& x, const at::Scalar& argument) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = lookup_table_fallback_reason(x);
     reason = reason == nullptr && !x.is_non_overlapping_and_dense() ? reasons::kNotDense : reason;
     reason = reason == nullptr && !can_be_key(argument) ? reasons::kNotReal : reason;
     if (reason == nullptr) {
       const auto& table = lookup_table_of(kName.text, x, argument);
-      const OwnCall own_call(kOp);
-      kernels::table_u8(bytes(x), mutable_bytes(x), x.numel(), table.entries.data());
+      const KernelCall kernel_call(kOp);
+      kernels::lookup_table_u8(bytes(x), mutable_bytes(x), x.numel(), table.entries.data());
       return x;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   call_torch(kName.text, x, argument);
   return x;
@@ -75,7 +75,7 @@ template <OpName kName>
 at::Tensor leaky_relu(at::Tensor x, const at::Scalar& negative_slope, bool inplace,
                       double output_scale, int64_t output_zero_point) {
   if (inplace) {  // torch warns that it does not run in place
-    count_refusal(kName.text, reasons::kInPlace);
+    report_fallback(kName.text, reasons::kInPlace);
     return call_torch(kName.text, x, negative_slope, inplace, output_scale, output_zero_point)
         .toTensor();
   }

@@ -41,7 +41,7 @@ void check_quint8(const char* op, const char* name, const at::Tensor& tensor) {
 }
 
 void check_activation(const char* op, const char* name, const at::Tensor& tensor) {
-  check_8bit(op, name, tensor, kOurEngine.qint8);
+  check_8bit(op, name, tensor, kReplacedEngine.qint8);
 }
 
 }  // namespace cpuaccel::ops

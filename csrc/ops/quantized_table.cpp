@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "kernels/table/table.h"
-#include "ops/own_call.h"
+#include "kernels/lookup_table/lookup_table.h"
+#include "ops/kernel_call.h"
 #include "ops/pixels.h"
 #include "ops/quantized_checks.h"
 #include "ops/quint8.h"
@@ -32,7 +32,7 @@ void look_up_slice(const at::Tensor& qx, int64_t pitch, uint8_t* dst, const uint
       for (int64_t row = 0; row < count; ++row) {
         std::memcpy(to + row * C, src + (first + row) * pitch, static_cast<size_t>(C));
       }
-      kernels::table_u8(to, to, count * C, table);
+      kernels::lookup_table_u8(to, to, count * C, table);
     }
   });
 }
@@ -53,7 +53,7 @@ at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double
   check_quint8(kOp, "qx", qx);
   check_table(kOp, table);
   check_output_quantizer(kOp, scale, zero_point, "");
-  CPUACCEL_OWN_CALL(table);
+  CPUACCEL_KERNEL_CALL(table);
   const auto* entries = table.const_data_ptr<uint8_t>();
   const auto format = qx.suggest_memory_format();
   at::Tensor dst = empty_quint8(qx.sizes(), {scale, zero_point}, format);
@@ -63,7 +63,7 @@ at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double
     look_up_slice(qx, *pitch, to, entries);
   } else {
     const at::Tensor src = qx.contiguous(format);
-    kernels::table_u8(bytes(src), to, src.numel(), entries);
+    kernels::lookup_table_u8(bytes(src), to, src.numel(), entries);
   }
   return dst;
 }

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/interleave/interleave.h"
-#include "ops/own_call.h"
+#include "kernels/channel_shuffle/channel_shuffle.h"
+#include "ops/kernel_call.h"
 #include "ops/pixels.h"
 #include "ops/quantized_checks.h"
 #include "ops/quantized_table.h"
@@ -35,8 +35,8 @@ struct Shuffle {
 };
 
 struct Plan {
-  std::vector<kernels::InterleaveSource> src;  // one per group
-  int64_t columns = 0;                         // channels of each group that go into the result
+  std::vector<kernels::ChannelShuffleSource> src;  // one per group
+  int64_t columns = 0;                             // channels of each group that go into the result
 };
 
 bool same_images(const at::Tensor& a, const at::Tensor& b) {
@@ -106,14 +106,14 @@ at::Tensor shuffle_channels(at::TensorList qxs, int64_t groups, int64_t chunks, 
     const at::Tensor part = run_apart(qxs, shuffle);
     return table ? quantized_table(part, *table, scale, zero_point) : part.contiguous();
   }
-  CPUACCEL_OWN_CALL(channel_shuffle);
+  CPUACCEL_KERNEL_CALL(channel_shuffle);
   const auto& first = qxs[0];
   at::Tensor dst = empty_quint8(
       {first.size(0), direct->columns * groups, first.size(2), first.size(3)},
       table ? PerTensor{scale, zero_point} : per_tensor(first), at::MemoryFormat::ChannelsLast);
-  kernels::shuffle_u8(direct->src, mutable_bytes(dst),
-                      first.size(0) * first.size(2) * first.size(3), direct->columns,
-                      table ? table->const_data_ptr<uint8_t>() : nullptr);
+  kernels::channel_shuffle_u8(direct->src, mutable_bytes(dst),
+                              first.size(0) * first.size(2) * first.size(3), direct->columns,
+                              table ? table->const_data_ptr<uint8_t>() : nullptr);
   return dst;
 }
 

@@ -4,8 +4,8 @@
 #include <ATen/ops/silu_cpu_dispatch.h>
 
 #include "kernels/silu_f32/silu_f32.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -31,7 +31,7 @@ at::Tensor silu(const at::Tensor& x) {
   if (!supported(x)) {
     return at::cpu::silu(x);
   }
-  CPUACCEL_OWN_CALL(silu);
+  CPUACCEL_KERNEL_CALL(silu);
   auto result = empty_result(x);
   kernels::silu_f32(x.const_data_ptr<float>(), result.mutable_data_ptr<float>(), x.numel());
   return result;
@@ -42,7 +42,7 @@ at::Tensor& silu_in_place(at::Tensor& x) {
   if (!supported(x)) {
     return at::cpu::silu_(x);
   }
-  CPUACCEL_OWN_CALL(silu);
+  CPUACCEL_KERNEL_CALL(silu);
   auto* data = x.mutable_data_ptr<float>();
   kernels::silu_f32(data, data, x.numel());
   return x;

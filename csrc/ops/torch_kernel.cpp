@@ -40,7 +40,7 @@ void TorchKernel::call(torch::jit::Stack& stack, c10::DispatchKeySet keys) const
   kernel_.callBoxed(op_, keys, &stack);
 }
 
-void keep_torch_kernel(const char* name, c10::DispatchKey key) {
+void save_torch_kernel(const char* name, c10::DispatchKey key) {
   saved_kernels()[name].try_emplace(key, name, key);
 }
 
@@ -60,7 +60,7 @@ const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key) {
   return found->second.at(key);
 }
 
-void count_refusal(std::string_view name, std::string_view reason) {
+void report_fallback(std::string_view name, std::string_view reason) {
   count_fallback(name, reason);
   if (log_enabled()) {
     log_decision(std::string(name) + " runs on torch's kernel: " + std::string(reason));

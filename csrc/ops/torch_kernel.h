@@ -25,7 +25,7 @@ class TorchKernel {
 };
 
 // Saves torch's kernel of an op before cpuaccel overrides it. Once per op; not thread-safe.
-void keep_torch_kernel(const char* name, c10::DispatchKey key);
+void save_torch_kernel(const char* name, c10::DispatchKey key);
 
 // The saved kernel of an op that is overridden under one key, or under this key. Throws if there is
 // none.
@@ -51,6 +51,6 @@ c10::IValue call_torch_under(c10::DispatchKey key, std::string_view name,
 }
 
 // Counts (and logs, if logging is on) that a call of `name` falls back to torch's kernel.
-void count_refusal(std::string_view name, std::string_view reason);
+void report_fallback(std::string_view name, std::string_view reason);
 
 }  // namespace cpuaccel::ops

@@ -11,8 +11,8 @@
 #include "base/parallel.h"
 #include "kernels/bilinear/bilinear.h"
 #include "ops/images.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -87,10 +87,10 @@ void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
 template <OpName kName, NearestIndex* kIndex>
 at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_size, Scale scales_h,
                               Scale scales_w) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = fallback_reason(self, output_size);
     if (reason == nullptr) {
-      CPUACCEL_OWN_CALL(upsample_nearest2d);
+      CPUACCEL_KERNEL_CALL(upsample_nearest2d);
       const int64_t height = output_size[0], width = output_size[1];
       const auto images = empty_images_as(self, height, width);
       // torch copies if the size does not change, whatever the scales.
@@ -102,7 +102,7 @@ at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_siz
       }
       return with_torch_strides(images, self);
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, self, output_size, scales_h, scales_w).toTensor();
 }
@@ -125,10 +125,10 @@ Taps bilinear_taps(int64_t size, int64_t count, bool align_corners, Scale scale)
 template <OpName kName>
 at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_size,
                                bool align_corners, Scale scales_h, Scale scales_w) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     const char* reason = fallback_reason(self, output_size);
     if (reason == nullptr) {
-      CPUACCEL_OWN_CALL(upsample_bilinear2d);
+      CPUACCEL_KERNEL_CALL(upsample_bilinear2d);
       const int64_t height = output_size[0], width = output_size[1];
       const Taps rows = bilinear_taps(self.size(2), height, align_corners, scales_h);
       const Taps columns = bilinear_taps(self.size(3), width, align_corners, scales_w);
@@ -144,7 +144,7 @@ at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_si
                            bytes(self), mutable_bytes(images));
       return with_torch_strides(images, self);
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return call_torch(kName.text, self, output_size, align_corners, scales_h, scales_w).toTensor();
 }

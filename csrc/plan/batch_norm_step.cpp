@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/column_affine/column_affine.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "plan/gemm_type.h"
 #include "plan/pixel_stride.h"
 
@@ -16,11 +16,11 @@ namespace cpuaccel::plan {
 namespace {
 
 using Kind = dnnl::graph::op::kind;
-using kernels::ColumnAffine;
+using kernels::BatchNorm;
 
 class BatchNormStep : public Step {
  public:
-  BatchNormStep(ColumnAffine affine, DataType type, int64_t pixels, int64_t src_stride,
+  BatchNormStep(BatchNorm affine, DataType type, int64_t pixels, int64_t src_stride,
                 int64_t dst_stride)
       : affine_(std::move(affine)),
         type_(type),
@@ -32,19 +32,19 @@ class BatchNormStep : public Step {
     type_ == DataType::bf16 ? run_as<uint16_t>(in[0], out[0]) : run_as<float>(in[0], out[0]);
   }
   std::string kernel() const override {
-    return std::string("cpuaccel column_affine:") +
-           kernels::first_usable(kernels::column_affine_kernels()).name;
+    return std::string("cpuaccel batch_norm:") +
+           kernels::first_usable(kernels::batch_norm_kernels()).name;
   }
   bool fits_team() const override { return true; }
 
  private:
   template <typename T>
   void run_as(const void* src, void* dst) const {
-    affine_.run(kernels::ColumnAffineRows<T>{static_cast<const T*>(src), static_cast<T*>(dst),
-                                             pixels_, src_stride_, dst_stride_});
+    affine_.run(kernels::BatchNormRows<T>{static_cast<const T*>(src), static_cast<T*>(dst), pixels_,
+                                          src_stride_, dst_stride_});
   }
 
-  ColumnAffine affine_;
+  BatchNorm affine_;
   DataType type_;
   int64_t pixels_, src_stride_, dst_stride_;
 };
@@ -68,7 +68,7 @@ std::vector<float> channel_floats(const Building& building, Id id) {
 }
 
 // (x - mean) / sqrt(variance + epsilon) * gamma + beta, as x * scale + shift.
-ColumnAffine affine_of(const Building& building, const Operation& norm, bool relu, bool bf16) {
+BatchNorm affine_of(const Building& building, const Operation& norm, bool relu, bool bf16) {
   const auto gamma = channel_floats(building, norm.inputs[1]);
   const auto beta = channel_floats(building, norm.inputs[2]);
   const auto mean = channel_floats(building, norm.inputs[3]);
@@ -81,7 +81,7 @@ ColumnAffine affine_of(const Building& building, const Operation& norm, bool rel
     shift.push_back(static_cast<float>(beta[c] - mean[c] * factor));
   }
   const float lowest = relu ? 0.0f : -std::numeric_limits<float>::infinity();
-  return ColumnAffine(scale, shift, lowest, bf16);
+  return BatchNorm(scale, shift, lowest, bf16);
 }
 
 }  // namespace

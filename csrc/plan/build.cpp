@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "kernels/pixels/pixels.h"
+#include "kernels/to_channels_last/to_channels_last.h"
 #include "plan/engine.h"
 #include "plan/kernel_step.h"
 #include "plan/names.h"
@@ -28,19 +28,19 @@ constexpr int64_t kLeastRun = 32;  // bytes
 
 // The call that turns contiguous images of few channels into channels_last; nullopt for other
 // layouts.
-std::optional<kernels::PixelsCall> as_pixels(const TensorDesc& from, const TensorDesc& to,
-                                             int64_t width) {
+std::optional<kernels::ToChannelsLastCall> as_channels_last(const TensorDesc& from,
+                                                            const TensorDesc& to, int64_t width) {
   if (from.sizes.size() < 3 || (width != 2 && width != 4)) {
     return std::nullopt;
   }
   const int64_t C = from.sizes[1];
   const int64_t pixels = count_of(from.sizes) / (from.sizes[0] * C);
-  if (C < 2 || C > kernels::kPixelsMostChannels ||
+  if (C < 2 || C > kernels::kToChannelsLastMost ||
       !same_layout(from, dense(from.sizes, MemoryFormat::contiguous)) ||
       !same_layout(to, dense(from.sizes, MemoryFormat::channels_last))) {
     return std::nullopt;
   }
-  return kernels::PixelsCall{nullptr, nullptr, C, pixels, pixels, width};
+  return kernels::ToChannelsLastCall{nullptr, nullptr, C, pixels, pixels, width};
 }
 
 // Copies with a cpuaccel kernel, if one is faster than oneDNN's reorder.
@@ -50,7 +50,7 @@ bool add_kernel_copy(Building& building, Id from, Id to, const TensorDesc& desc)
   if (building.type(from) != building.type(to)) {
     return false;
   }
-  if (const auto call = as_pixels(layout, desc, width)) {
+  if (const auto call = as_channels_last(layout, desc, width)) {
     const int64_t images = desc.sizes[0], bytes = call->C * call->pixels * width;
     add_kernel_step(
         building, {from}, to, desc,
@@ -59,7 +59,7 @@ bool add_kernel_copy(Building& building, Id from, Id to, const TensorDesc& desc)
             auto now = call;
             now.src = static_cast<const uint8_t*>(in[0]) + image * bytes;
             now.dst = static_cast<uint8_t*>(out[0]) + image * bytes;
-            kernels::pixels(now);
+            kernels::to_channels_last(now);
           }
         });
     return true;

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/parallel.h"
-#include "kernels/function_bf16/function_bf16.h"
+#include "kernels/eltwise_bf16/eltwise_bf16.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -45,11 +45,11 @@ bool is_slow_in_onednn(FloatFunction function) {
 
 void apply_eltwise(FloatFunction function, DataType type, void* values, int64_t count) {
   if (type == DataType::bf16) {
-    return kernels::function_bf16(function, static_cast<uint16_t*>(values), count);
+    return kernels::eltwise_bf16(function, static_cast<uint16_t*>(values), count);
   }
   auto* const floats = static_cast<float*>(values);
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-    kernels::function_f32(function, floats + begin, end - begin);
+    kernels::eltwise_f32(function, floats + begin, end - begin);
   });
 }
 

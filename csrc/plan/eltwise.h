@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "kernels/function_f32/function_f32.h"
+#include "kernels/eltwise_f32/eltwise_f32.h"
 #include "plan/layer.h"
 
 namespace cpuaccel::plan {

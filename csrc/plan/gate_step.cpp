@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "kernels/row_scale/row_scale.h"
+#include "kernels/channel_scale/channel_scale.h"
 #include "plan/gemm_type.h"
 #include "plan/kernel_step.h"
 #include "plan/layer_step.h"
@@ -33,9 +33,9 @@ KernelStep::Function scaled(const Sizes& sizes) {
   const int64_t N = sizes[0], C = sizes[1], pixels = count_of(sizes) / (N * C);
   return [=](std::span<void* const> in, std::span<void* const> out) {
     for (int64_t n = 0; n < N; ++n) {
-      kernels::row_scale(static_cast<const T*>(in[0]) + n * pixels * C,
-                         static_cast<const T*>(in[1]) + n * C,
-                         static_cast<T*>(out[0]) + n * pixels * C, pixels, C);
+      kernels::channel_scale(static_cast<const T*>(in[0]) + n * pixels * C,
+                             static_cast<const T*>(in[1]) + n * C,
+                             static_cast<T*>(out[0]) + n * pixels * C, pixels, C);
     }
   };
 }

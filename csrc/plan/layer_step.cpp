@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dnnl/ranks.h"
+#include "dnnl/tuning_cache.h"
 #include "plan/dry_run.h"
 #include "plan/gemm_type.h"
 #include "plan/layer_form.h"

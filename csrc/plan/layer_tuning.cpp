@@ -6,24 +6,24 @@
 #include <utility>
 #include <vector>
 
-#include "base/race.h"
-#include "dnnl/ranks.h"
+#include "base/tuning.h"
+#include "dnnl/tuning_cache.h"
 #include "plan/tuning_data.h"
 
 namespace cpuaccel::plan {
 namespace {
 
-using dnnl_layer::kSlicedRank;
+using dnnl_layer::kSlicedResult;
 
 constexpr int kImplementations = 3;
 constexpr double kSeconds = 0.05;  // of all rounds, roughly
 
 int rank_of(LayerVariant variant) {
   return 2 * variant.implementation + (variant.eltwise_after ? 1 : 0) +
-         (variant.sliced ? kSlicedRank : 0);
+         (variant.sliced ? kSlicedResult : 0);
 }
 LayerVariant variant_of(int rank) {
-  return {rank % kSlicedRank / 2, rank % 2 != 0, rank >= kSlicedRank};
+  return {rank % kSlicedResult / 2, rank % 2 != 0, rank >= kSlicedResult};
 }
 
 // The result of timing one variant.
@@ -94,8 +94,8 @@ std::vector<Timing> time_variants(std::optional<kernels::FloatFunction> eltwise,
     }
     candidate.trial.is_same = data.are_near(expected);
   }
-  race(candidates, &Candidate::trial, kSeconds,
-       [&](const Candidate& candidate) { return data.run(*candidate.step); });
+  time_candidates(candidates, &Candidate::trial, kSeconds,
+                  [&](const Candidate& candidate) { return data.run(*candidate.step); });
   std::vector<Timing> trials;
   for (auto& candidate : candidates) {
     trials.push_back(std::move(candidate.trial));
@@ -124,8 +124,8 @@ LayerVariant fastest_variant(const std::string& problem,
     if (trials.empty()) {
       return 0;
     }
-    const auto& best = winner_of(trials);
-    log_race(problem, trials, best, std::mem_fn(&Timing::name));
+    const auto& best = clearly_fastest(trials);
+    log_tuning(problem, trials, best, std::mem_fn(&Timing::name));
     return rank_of(best.variant);
   };
   // For other sizes oneDNN has other implementations, which were not compared.
@@ -134,7 +134,7 @@ LayerVariant fastest_variant(const std::string& problem,
     variant.implementation = 0;
     return rank_of(variant);
   };
-  auto variant = variant_of(dnnl_layer::rank_of(problem, timed, on_first));
+  auto variant = variant_of(dnnl_layer::tuning_result(problem, timed, on_first));
   variant.eltwise_after = variant.eltwise_after && eltwise;  // even if a cache file says so
   variant.sliced = variant.sliced && may_be_sliced;
   return variant;

@@ -20,10 +20,11 @@ struct LayerVariant {
 using DescsOfVariant = std::function<std::vector<LayerDesc>(LayerVariant)>;
 
 // The variant that is clearly faster than oneDNN's own choice on this machine, else oneDNN's
-// choice. It is cached by the text `problem` (dnnl/ranks.h). If it is not, all variants are timed
-// now on data of their own, which takes some milliseconds. With tuning off it is oneDNN's choice.
-// `eltwise` is the last post-op if cpuaccel's kernel may apply it. If the layer `may_be_sliced`, it
-// is sliced unless another variant is clearly faster, because slices gain more in a team.
+// choice. It is cached by the text `problem` (dnnl/tuning_cache.h). If it is not, all variants are
+// timed now on data of their own, which takes some milliseconds. With tuning off it is oneDNN's
+// choice. `eltwise` is the last post-op if cpuaccel's kernel may apply it. If the layer
+// `may_be_sliced`, it is sliced unless another variant is clearly faster, because slices gain more
+// in a team.
 LayerVariant fastest_variant(const std::string& problem,
                              std::optional<kernels::FloatFunction> eltwise, bool may_be_sliced,
                              const DescsOfVariant& descs_of);

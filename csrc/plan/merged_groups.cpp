@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/amx.h"
-#include "base/race.h"
-#include "dnnl/ranks.h"
+#include "base/tuning.h"
+#include "dnnl/tuning_cache.h"
 #include "plan/names.h"
 #include "plan/strided_copy.h"
 #include "plan/tuning_data.h"
@@ -70,14 +70,14 @@ int64_t fastest(const std::string& problem, const Shaped& shaped) {
   if (found.empty() || found.front().trial.merged != 1) {
     return 1;
   }
-  race(found, &Candidate::trial, kSeconds,
-       [](Candidate& candidate) { return candidate.data.run(*candidate.step); });
+  time_candidates(found, &Candidate::trial, kSeconds,
+                  [](Candidate& candidate) { return candidate.data.run(*candidate.step); });
   std::vector<Timing> trials;
   for (auto& candidate : found) {
     trials.push_back(std::move(candidate.trial));
   }
-  const auto& best = winner_of(trials);
-  log_race(problem, trials, best, std::mem_fn(&Timing::name));
+  const auto& best = clearly_fastest(trials);
+  log_tuning(problem, trials, best, std::mem_fn(&Timing::name));
   return best.merged;
 }
 
@@ -103,7 +103,7 @@ int64_t groups_to_merge(const Building& building, const Layer& layer, const Shap
     return 1;
   }
   const auto text = problem_of(shaped, layer.bias.has_value());
-  const int found = dnnl_layer::rank_of(
+  const int found = dnnl_layer::tuning_result(
       text, [&] { return amx_tiles_usable() ? static_cast<int>(fastest(text, shaped)) : 1; });
   return found > 0 && groups % found == 0 ? found : 1;  // even if a cache file says so
 }

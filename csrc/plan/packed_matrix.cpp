@@ -1,7 +1,7 @@
 #include "plan/packed_matrix.h"
 
+#include "base/huge_page_block.h"
 #include "base/isa.h"
-#include "base/kept_block.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -25,7 +25,7 @@ PackedMatrix::PackedMatrix(const kernels::GemmMatrix& b, int64_t K, int64_t N, b
     return;
   }
   const auto row = pairs_row().function;
-  memory_ = kept_block(GemmBf16Packed(nullptr, K, N, row).bytes());
+  memory_ = huge_page_block(GemmBf16Packed(nullptr, K, N, row).bytes());
   packed_.emplace<GemmBf16Packed>(memory_.get(), K, N, row).pack(b);
 }
 

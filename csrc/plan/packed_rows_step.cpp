@@ -6,7 +6,7 @@
 
 #include "base/amx.h"
 #include "base/isa.h"
-#include "dnnl/ranks.h"
+#include "dnnl/tuning_cache.h"
 #include "plan/packed_matrix.h"
 #include "plan/packed_rows_tuning.h"
 
@@ -107,7 +107,8 @@ WhyNot make_packed_rows(StepRequest& request) {
   }
   const auto text =
       problem_of(rows, bf16, rows.addend && building.may_overwrite(layer.dst, *rows.addend));
-  if (dnnl_layer::rank_of(text, [&] { return tried(building, layer, rows, text, bf16); }) == 0) {
+  if (dnnl_layer::tuning_result(text, [&] { return tried(building, layer, rows, text, bf16); }) ==
+      0) {
     return "tuning chose oneDNN";
   }
   const auto type = bf16 ? DataType::bf16 : DataType::f32;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/race.h"
+#include "base/tuning.h"
 #include "plan/gemm_type.h"
 #include "plan/packed_matrix.h"
 #include "plan/tuning_data.h"
@@ -101,11 +101,11 @@ bool cpuaccel_is_faster(const std::string& problem, const LayerPrimitives& onedn
   Candidates candidates(rows, bf16, onednn);
   std::vector<Timing> trials{{false}, {true}};
   trials[1].is_same = candidates.are_same();
-  race(trials, std::identity{}, kSeconds,
-       [&](const Timing& trial) { return candidates.run(trial.packed); });
-  const auto& best = winner_of(trials);
-  log_race(problem, trials, best,
-           [&](const Timing& trial) { return candidates.name(trial.packed); });
+  time_candidates(trials, std::identity{}, kSeconds,
+                  [&](const Timing& trial) { return candidates.run(trial.packed); });
+  const auto& best = clearly_fastest(trials);
+  log_tuning(problem, trials, best,
+             [&](const Timing& trial) { return candidates.name(trial.packed); });
   return best.packed;
 }
 

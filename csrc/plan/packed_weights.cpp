@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/fork.h"
-#include "base/kept_block.h"
+#include "base/huge_page_block.h"
 #include "plan/engine.h"
 
 namespace cpuaccel::plan {
@@ -22,7 +22,7 @@ std::shared_ptr<const std::byte[]> PackedWeights::get(Id id, const void* data,
   if (found != layouts.end()) {
     return found->block;
   }
-  std::shared_ptr<std::byte[]> block(kept_block(wanted.get_size()));
+  std::shared_ptr<std::byte[]> block(huge_page_block(wanted.get_size()));
   // oneDNN takes no const pointers, but the source is only read.
   dnnl::memory from(plain, engine(), const_cast<void*>(data));
   dnnl::memory to(wanted, engine(), block.get());

@@ -1,4 +1,4 @@
-#include "plan/compiled.h"
+#include "plan/plan.h"
 
 #include <exception>
 #include <utility>

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "plan/build.h"
-#include "plan/compiled.h"
 #include "plan/concat_chain.h"
+#include "plan/plan.h"
 
 namespace cpuaccel::plan {
 

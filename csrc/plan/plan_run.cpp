@@ -4,7 +4,7 @@
 
 #include "base/parallel.h"
 #include "base/team.h"
-#include "plan/compiled.h"
+#include "plan/plan.h"
 
 namespace cpuaccel::plan {
 

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "plan/names.h"
-#include "plan/own.h"
+#include "plan/step_registry.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -213,7 +213,7 @@ bool Region::is_read_outside(Id id, size_t partition) const {
                      [&](const Output& output) { return output.id == id; });
 }
 
-Region parse_program(std::string_view text) {
+Region parse_region(std::string_view text) {
   Parser parser;
   for (const auto line : split(text, '\n')) {
     const auto words = split(line, ' ');

@@ -98,6 +98,6 @@ struct Region {
 
 // Throws std::invalid_argument, which names the line, if `text` is no valid region: an unknown
 // word, a value that nothing computes, or a value that is computed twice.
-Region parse_program(std::string_view text);
+Region parse_region(std::string_view text);
 
 }  // namespace cpuaccel::plan

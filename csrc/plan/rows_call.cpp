@@ -92,7 +92,7 @@ kernels::GemmCall RowsCall::on(std::span<void* const> in, size_t next, void* to)
   now.c.data = addend ? in[next] : nullptr;
   now.dst.data = to;
   if (eltwise) {
-    now.after = {kernels::function_f32_of, &*eltwise};
+    now.after = {kernels::eltwise_f32_of, &*eltwise};
   }
   return now;
 }

@@ -6,9 +6,9 @@
 #include "plan/gate_step.h"
 #include "plan/layer_norm_step.h"
 #include "plan/layer_step.h"
-#include "plan/own.h"
 #include "plan/packed_rows_step.h"
 #include "plan/partition_step.h"
+#include "plan/step_registry.h"
 #include "plan/sum_step.h"
 
 namespace cpuaccel::plan {

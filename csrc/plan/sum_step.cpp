@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/add_repeated/add_repeated.h"
+#include "kernels/broadcast_add/broadcast_add.h"
 #include "plan/gemm_type.h"
 #include "plan/kernel_step.h"
 
 namespace cpuaccel::plan {
 namespace {
 
-using kernels::RepeatedOperand;
+using kernels::BroadcastOperand;
 
 // Operands with fewer elements are left to oneDNN Graph: the kernel adds them one by one.
 constexpr int64_t kLeastRun = 16;
@@ -113,11 +113,11 @@ WhyNot make_sum(StepRequest& request) {
       std::make_unique<KernelStep>(*terms, dst, dense(*sizes, MemoryFormat::contiguous),
                                    [counts, type = *type, count = count_of(*sizes)](
                                        std::span<void* const> in, std::span<void* const> out) {
-                                     std::vector<RepeatedOperand> operands(in.size());
+                                     std::vector<BroadcastOperand> operands(in.size());
                                      for (size_t i = 0; i < in.size(); ++i) {
                                        operands[i] = {in[i], counts[i]};
                                      }
-                                     kernels::add_repeated({operands, out[0], count, type});
+                                     kernels::broadcast_add({operands, out[0], count, type});
                                    });
   step->overwritten = overwritten;
   building.add(std::move(step));

@@ -1,4 +1,4 @@
-// Additions of float tensors, some of them broadcast, as of embeddings. Kernel family add_repeated
+// Additions of float tensors, some of them broadcast, as of embeddings. Kernel family broadcast_add
 // takes a fourth of the time that oneDNN Graph takes for them.
 #pragma once
 

@@ -5,8 +5,8 @@
 #include <random>
 #include <utility>
 
-#include "base/kept_block.h"
-#include "base/race.h"
+#include "base/huge_page_block.h"
+#include "base/tuning.h"
 #include "plan/build.h"
 #include "plan/engine.h"
 #include "plan/tensor_desc.h"
@@ -72,7 +72,7 @@ std::unique_ptr<Step> TuningData::step(const std::vector<LayerDesc>& layer,
                                        std::optional<kernels::FloatFunction> eltwise) {
   const auto weights = layer.front().desc.query_md(dnnl::query::weights_md);
   // The same kind of memory as a plan's packed weights.
-  auto packed = filled(kept_block(weights.get_size()), weights, weights_);
+  auto packed = filled(huge_page_block(weights.get_size()), weights, weights_);
   auto step = step_of(layer, {}, {{DNNL_ARG_WEIGHTS, weights, std::move(packed)}}, eltwise);
   step->prepare();
   return step;

@@ -95,9 +95,9 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   for (auto& size : sizes) {
     size = std::max<int64_t>(size, 0);
   }
-  auto epilogue =
-      post_ops != nullptr ? post_ops->epilogue(sizes, kChannelsLast<kSpatial>) : std::nullopt;
-  if (post_ops != nullptr && !epilogue) {
+  auto byte_post_ops =
+      post_ops != nullptr ? post_ops->byte_post_ops(sizes, kChannelsLast<kSpatial>) : std::nullopt;
+  if (post_ops != nullptr && !byte_post_ops) {
     return {};
   }
   at::Tensor dst =
@@ -127,7 +127,7 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   call.dst_scale = static_cast<float>(output_scale);
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
-  call.epilogue = epilogue ? &*epilogue : nullptr;
+  call.byte_post_ops = byte_post_ops ? &*byte_post_ops : nullptr;
   call.dst = ops::mutable_bytes(dst);
   if (layer_->run_slices(op_title(), op, call, images)) {
     return dst;

@@ -42,7 +42,7 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
                        int64_t output_zero_point, bool relu);
   // conv(input), quantized with (conv_scale, conv_zero_point), then the ops of `post_ops`. Returns
   // an undefined tensor and does nothing if that cannot be one call: no provider runs it, or
-  // TensorPostOps::epilogue() rejects the operands.
+  // TensorPostOps::byte_post_ops() rejects the operands.
   at::Tensor apply_with_post_ops(const at::Tensor& input, double conv_scale,
                                  int64_t conv_zero_point, bool relu, const TensorPostOps& post_ops);
 

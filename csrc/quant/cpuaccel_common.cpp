@@ -5,12 +5,12 @@
 namespace cpuaccel::quant {
 namespace {
 
-void run_epilogue(const void* context, uint8_t* dst, int64_t offset, int64_t count) {
-  Epilogue epilogue = *static_cast<const Epilogue*>(context);
-  if (epilogue.other != nullptr) {
-    epilogue.other += offset;
+void run_byte_post_ops(const void* context, uint8_t* dst, int64_t offset, int64_t count) {
+  BytePostOps byte_post_ops = *static_cast<const BytePostOps*>(context);
+  if (byte_post_ops.other != nullptr) {
+    byte_post_ops.other += offset;
   }
-  apply_epilogue(epilogue, dst + offset, count);
+  apply_byte_post_ops(byte_post_ops, dst + offset, count);
 }
 
 // Returns nullopt if cpuaccel's kernels do not fuse it.
@@ -79,10 +79,10 @@ std::optional<CpuaccelKernel::Result> CpuaccelKernel::result_of(const QuantCall&
 }
 
 kernels::ConvEpilogue CpuaccelKernel::kernel_epilogue(const QuantCall& call) {
-  if (call.epilogue == nullptr) {
+  if (call.byte_post_ops == nullptr) {
     return {};
   }
-  return {run_epilogue, call.epilogue};
+  return {run_byte_post_ops, call.byte_post_ops};
 }
 
 }  // namespace cpuaccel::quant

@@ -21,9 +21,9 @@ class CpuaccelKernel : public Kernel {
   explicit CpuaccelKernel(const LayerWeight& layer)
       : layer_(layer), no_bias_(layer.bias ? 0 : static_cast<size_t>(layer.shape.OC)) {}
 
-  Provider provider() const override { return Provider::own; }
+  Provider provider() const override { return Provider::cpuaccel; }
   const char* unsupported_reason(const QuantCall& call) override;
-  bool fuses_epilogue(const QuantCall& /*call*/) override { return true; }
+  bool fuses_byte_post_ops(const QuantCall& /*call*/) override { return true; }
 
  protected:
   // The fields that ConvDst and QgemmDst have in common.

@@ -8,9 +8,9 @@
 
 #include "base/scratch.h"
 #include "kernels/dwconv/dwconv.h"
+#include "kernels/lookup_table/lookup_table.h"
 #include "kernels/qconv/qconv.h"
 #include "kernels/quantize/quantize.h"
-#include "kernels/table/table.h"
 #include "quant/cpuaccel_common.h"
 #include "quant/cpuaccel_product.h"
 #include "quant/rows_kernel.h"
@@ -123,7 +123,7 @@ class CpuaccelConv final : public PackedCpuaccelKernel<typename Family::Weights>
     const auto& dims = call.src_dims;
     const int64_t count = call.N * layer_.shape.IC * dims[0] * dims[1] * dims[2];
     uint8_t* src = byte_src(count);
-    kernels::table_u8(call.src, src, count, kFlip.data());
+    kernels::lookup_table_u8(call.src, src, count, kFlip.data());
     return src;
   }
 

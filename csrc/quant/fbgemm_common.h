@@ -79,7 +79,7 @@ class AccumulatorBuffer {
  public:
   explicit AccumulatorBuffer(int64_t count) {
     const auto bytes = static_cast<size_t>(count) * sizeof(int32_t);
-    if (bytes <= kKeptScratchBytes) {
+    if (bytes <= kCachedScratchBytes) {
       data_ = static_cast<int32_t*>(scratch(ScratchSlot::accumulator, bytes));
     } else {
       owned_ = at::empty({count}, at::kInt);

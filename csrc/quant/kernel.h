@@ -9,7 +9,7 @@
 
 #include "base/counters.h"
 #include "dnnl/post_op.h"
-#include "quant/epilogue.h"
+#include "quant/byte_post_ops.h"
 #include "quant/weight.h"
 
 namespace cpuaccel::quant {
@@ -44,8 +44,8 @@ struct QuantCall {
   // Whether tuning may choose what runs by timing; otherwise tables choose it.
   bool timed = false;
   // The ops that follow on dst, which then is uint8; null if there are none. A kernel sees it only
-  // if its fuses_epilogue() returns true.
-  const Epilogue* epilogue = nullptr;
+  // if its fuses_byte_post_ops() returns true.
+  const BytePostOps* byte_post_ops = nullptr;
 };
 
 inline int64_t volume(const std::array<int64_t, 3>& dims) { return dims[0] * dims[1] * dims[2]; }
@@ -69,12 +69,12 @@ class Kernel {
   virtual const char* unsupported_reason(const QuantCall& call) = 0;
   // Runs the call and returns null, or does nothing and returns the reason.
   virtual const char* run(const QuantCall& call) = 0;
-  // Whether run() also applies call.epilogue, tile by tile. If not, run_with_epilogue() does it
-  // after run().
-  virtual bool fuses_epilogue(const QuantCall& /*call*/) { return false; }
+  // Whether run() also applies call.byte_post_ops, tile by tile. If not, run_with_byte_post_ops()
+  // does it after run().
+  virtual bool fuses_byte_post_ops(const QuantCall& /*call*/) { return false; }
 
   // Whether the last call used no threads other than parallel_for's, as a team requires.
-  virtual bool fits_team() const { return provider() == Provider::own; }
+  virtual bool fits_team() const { return provider() == Provider::cpuaccel; }
 
   // The weights unpacked: plain int8 in torch's layout, contiguous.
   virtual at::Tensor unpack() = 0;
@@ -87,7 +87,7 @@ class Kernel {
   virtual uint8_t largest_source() const { return 255; }
 };
 
-// Kernel::run() and then, if the kernel does not fuse it, the call's epilogue.
-const char* run_with_epilogue(Kernel& kernel, const LayerShape& shape, const QuantCall& call);
+// Kernel::run() and then, if the kernel does not fuse it, the call's byte_post_ops.
+const char* run_with_byte_post_ops(Kernel& kernel, const LayerShape& shape, const QuantCall& call);
 
 }  // namespace cpuaccel::quant

@@ -100,9 +100,9 @@ Op Layer::op() const {
 std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
                                      WithoutVnni without_vnni) {
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
-  const bool cpuaccel_only = without_vnni == WithoutVnni::own_kernel && !has_vnni() &&
+  const bool cpuaccel_only = without_vnni == WithoutVnni::cpuaccel_kernel && !has_vnni() &&
                              cpuaccel_unsupported_reason(layer->weight_) == nullptr;
-  layer->forced_ = cpuaccel_only ? std::optional(Provider::own) : forced_provider();
+  layer->forced_ = cpuaccel_only ? std::optional(Provider::cpuaccel) : forced_provider();
   const LayerWeight& taken = layer->weight_;
   const bool torchs = torch_takes(taken);
   const at::Tensor plain = taken.tensor.int_repr().contiguous();
@@ -128,7 +128,7 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
         taken.shape.kind == LayerKind::conv_transpose
             ? "torch's kernel for this transposed convolution is wrong; computed in float"
             : "no kernel supports the zero points of the weight; computed in float";
-  } else if (without_vnni == WithoutVnni::own_kernel && !libraries_are_exact(taken.shape) &&
+  } else if (without_vnni == WithoutVnni::cpuaccel_kernel && !libraries_are_exact(taken.shape) &&
              !has_exact()) {
     layer->in_float_ = "no exact kernel supports these weights; computed in float";
   }
@@ -150,7 +150,7 @@ bool Layer::torch_takes(const LayerWeight& weight) {
     return false;
   }
 #endif
-  const auto& engine = ops::kOurEngine;
+  const auto& engine = ops::kReplacedEngine;
   return (engine.weight_zero_points || weight.symmetric()) &&
          (engine.transposed_convolutions || weight.shape.kind != LayerKind::conv_transpose);
 }
@@ -190,7 +190,7 @@ const char* Layer::run_kernel(Op op, const QuantCall& call, Kernel& kernel) {
   const char* why = nullptr;
   {
     RECORD_FUNCTION(profiler_name(op, kernel.provider()), c10::ArrayRef<const c10::IValue>{});
-    why = run_with_epilogue(kernel, weight_.shape, call);
+    why = run_with_byte_post_ops(kernel, weight_.shape, call);
   }
   if (why == nullptr) {
     calls().add(op, kernel.provider());
@@ -235,7 +235,7 @@ bool Layer::results_fit_int32(const QuantCall& call) const {
 
 bool Layer::run_through_floats(Op op, const QuantCall& call,
                                const std::shared_ptr<Kernel>& kernel) {
-  const auto exact = kernel->provider() == Provider::own ? kernel : exact_kernel();
+  const auto exact = kernel->provider() == Provider::cpuaccel ? kernel : exact_kernel();
   if (!exact) {
     return false;
   }
@@ -244,7 +244,7 @@ bool Layer::run_through_floats(Op op, const QuantCall& call,
   QuantCall to_floats = call;
   to_floats.dst = real.data_ptr<float>();
   to_floats.f32_dst = true;
-  to_floats.epilogue = nullptr;
+  to_floats.byte_post_ops = nullptr;
   if (run_kernel(op, to_floats, *exact) != nullptr) {
     return false;
   }
@@ -256,8 +256,8 @@ bool Layer::run_through_floats(Op op, const QuantCall& call,
     kernels::quantize_u8(from, static_cast<uint8_t*>(call.dst), count, call.dst_scale,
                          call.dst_zero_point);
   }
-  if (call.epilogue != nullptr) {
-    apply_epilogue(*call.epilogue, static_cast<uint8_t*>(call.dst), count);
+  if (call.byte_post_ops != nullptr) {
+    apply_byte_post_ops(*call.byte_post_ops, static_cast<uint8_t*>(call.dst), count);
   }
   return true;
 }
@@ -275,7 +275,7 @@ std::shared_ptr<Kernel> Layer::exact_kernel() {
     return exact;  // another thread was faster
   }
   const auto current = kernel_.load();
-  if (current->provider() == Provider::own) {
+  if (current->provider() == Provider::cpuaccel) {
     return current;  // another thread has made the exact kernel the only one
   }
   const at::Tensor plain = current->unpack();
@@ -298,10 +298,10 @@ bool Layer::run_slices(const char* title, Op op, QuantCall call, int64_t N) {
   const int64_t dst_size = weight_.shape.OC * volume(call.dst_dims);
   const int64_t dst_bytes = dst_size * (call.f32_dst ? 4 : 1);
   const int64_t most = slices_below_int32(title, src_size, dst_size);
-  Epilogue epilogue;
-  if (call.epilogue != nullptr) {
-    epilogue = *call.epilogue;
-    call.epilogue = &epilogue;
+  BytePostOps byte_post_ops;
+  if (call.byte_post_ops != nullptr) {
+    byte_post_ops = *call.byte_post_ops;
+    call.byte_post_ops = &byte_post_ops;
   }
   for (int64_t done = 0; done < N; done += most) {
     call.N = std::min(most, N - done);
@@ -310,8 +310,8 @@ bool Layer::run_slices(const char* title, Op op, QuantCall call, int64_t N) {
     }
     call.src = call.src != nullptr ? call.src + call.N * src_size : nullptr;
     call.src_f32 = call.src_f32 != nullptr ? call.src_f32 + call.N * src_size : nullptr;
-    if (epilogue.other != nullptr) {
-      epilogue.other += call.N * dst_size;
+    if (byte_post_ops.other != nullptr) {
+      byte_post_ops.other += call.N * dst_size;
     }
     call.dst = static_cast<std::byte*>(call.dst) + call.N * dst_bytes;
   }

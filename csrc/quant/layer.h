@@ -14,9 +14,9 @@ namespace cpuaccel::quant {
 
 // On CPUs without VNNI the libraries multiply with an instruction that saturates the sum of two
 // products to 16 bits (quant/pair_sums.h). Calls that could saturate run on an exact cpuaccel
-// kernel in both modes. With `own_kernel` all calls run on a cpuaccel kernel if there is one for
-// the layer: their sources need no check, and all of them round alike.
-enum class WithoutVnni : uint8_t { by_list, own_kernel };
+// kernel in both modes. With `cpuaccel_kernel` all calls run on a cpuaccel kernel if there is one
+// for the layer: their sources need no check, and all of them round alike.
+enum class WithoutVnni : uint8_t { by_list, cpuaccel_kernel };
 
 // The provider is chosen at the first call, when the size of its images is known. Until then the
 // layer keeps the plain int8 weights, afterwards only the packed weights.

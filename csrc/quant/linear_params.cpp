@@ -44,7 +44,7 @@ c10::intrusive_ptr<LinearParams> LinearParams::create(const at::Tensor& weight,
 
 void LinearParams::check_static_input(const at::Tensor& input) const {
   ops::check_activation(kOp, "input", input);
-  check_sizes(kOp, input, ops::kOurEngine.least_linear_dims);
+  check_sizes(kOp, input, ops::kReplacedEngine.least_linear_dims);
 }
 
 void LinearParams::check_float_input(const at::Tensor& input) const {
@@ -72,9 +72,10 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   const auto dtype = input.scalar_type();
   ops::check_output_quantizer(kOp, output_scale, output_zero_point, "output_", dtype);
   const auto sizes = output_sizes(input, layer_->shape().OC);
-  const auto epilogue =
-      post_ops != nullptr ? post_ops->epilogue(sizes, at::MemoryFormat::Contiguous) : std::nullopt;
-  if (post_ops != nullptr && !epilogue) {
+  const auto byte_post_ops = post_ops != nullptr
+                                 ? post_ops->byte_post_ops(sizes, at::MemoryFormat::Contiguous)
+                                 : std::nullopt;
+  if (post_ops != nullptr && !byte_post_ops) {
     return {};
   }
   const at::Tensor src = input.contiguous();
@@ -94,7 +95,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
   call.negative_slope = static_cast<float>(negative_slope);
-  call.epilogue = epilogue ? &*epilogue : nullptr;
+  call.byte_post_ops = byte_post_ops ? &*byte_post_ops : nullptr;
   if (layer_->run_slices(kOp, op, call, rows_of(input))) {
     return dst;
   }

@@ -19,9 +19,9 @@ namespace cpuaccel::quant {
 namespace {
 
 using c10::intrusive_ptr;
-using ops::count_refusal;
+using ops::engine_is_replaced;
 using ops::OpName;
-using ops::our_engine;
+using ops::report_fallback;
 using Ints = torch::List<int64_t>;
 using OptionalTensor = std::optional<at::Tensor>;
 
@@ -36,12 +36,12 @@ intrusive_ptr<Params> torch_prepack(const char* name, Arguments&&... arguments) 
 
 template <OpName kName>
 intrusive_ptr<LinearPackedParamsBase> linear_prepack(at::Tensor weight, OptionalTensor bias) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     std::string reason;
     if (auto params = LinearParams::create(weight, bias, reason)) {
       return params;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return torch_prepack<LinearPackedParamsBase>(kName.text, std::move(weight), std::move(bias));
 }
@@ -50,14 +50,14 @@ template <OpName kName, int kSpatial>
 intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_prepack(at::Tensor weight, OptionalTensor bias,
                                                            Ints stride, Ints padding, Ints dilation,
                                                            int64_t groups) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     std::string reason;
     const ConvParameters parameters{vec(stride),   vec(padding), std::vector<int64_t>(kSpatial, 0),
                                     vec(dilation), groups,       false};
     if (auto params = ConvParams<kSpatial>::create(weight, bias, parameters, reason)) {
       return params;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return torch_prepack<ConvPackedParamsBase<kSpatial>>(kName.text, weight, bias, stride, padding,
                                                        dilation, groups);
@@ -67,14 +67,14 @@ template <OpName kName, int kSpatial>
 intrusive_ptr<ConvPackedParamsBase<kSpatial>> conv_transpose_prepack(
     at::Tensor weight, OptionalTensor bias, Ints stride, Ints padding, Ints output_padding,
     Ints dilation, int64_t groups) {
-  if (our_engine()) {
+  if (engine_is_replaced()) {
     std::string reason;
     const ConvParameters parameters{vec(stride),   vec(padding), vec(output_padding),
                                     vec(dilation), groups,       true};
     if (auto params = ConvParams<kSpatial>::create(weight, bias, parameters, reason)) {
       return params;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return torch_prepack<ConvPackedParamsBase<kSpatial>>(kName.text, weight, bias, stride, padding,
                                                        output_padding, dilation, groups);
@@ -96,14 +96,14 @@ template <OpName kName>
 intrusive_ptr<ConvPackedParamsBase<2>> conv1d_prepack(at::Tensor weight, OptionalTensor bias,
                                                       Ints stride, Ints padding, Ints dilation,
                                                       int64_t groups) {
-  if (our_engine() && weight.dim() == 3) {
+  if (engine_is_replaced() && weight.dim() == 3) {
     std::string reason;
     const ConvParameters parameters{
         with_row(stride, 1), with_row(padding, 0), {0, 0}, with_row(dilation, 1), groups, false};
     if (auto params = ConvParams<2>::create(weight.unsqueeze(2), bias, parameters, reason)) {
       return params;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return torch_prepack<ConvPackedParamsBase<2>>(kName.text, weight, bias, stride, padding, dilation,
                                                 groups);
@@ -114,7 +114,7 @@ intrusive_ptr<ConvPackedParamsBase<2>> conv_transpose1d_prepack(at::Tensor weigh
                                                                 OptionalTensor bias, Ints stride,
                                                                 Ints padding, Ints output_padding,
                                                                 Ints dilation, int64_t groups) {
-  if (our_engine() && weight.dim() == 3) {
+  if (engine_is_replaced() && weight.dim() == 3) {
     std::string reason;
     const ConvParameters parameters{with_row(stride, 1),
                                     with_row(padding, 0),
@@ -125,7 +125,7 @@ intrusive_ptr<ConvPackedParamsBase<2>> conv_transpose1d_prepack(at::Tensor weigh
     if (auto params = ConvParams<2>::create(weight.unsqueeze(2), bias, parameters, reason)) {
       return params;
     }
-    count_refusal(kName.text, reason);
+    report_fallback(kName.text, reason);
   }
   return torch_prepack<ConvPackedParamsBase<2>>(kName.text, weight, bias, stride, padding,
                                                 output_padding, dilation, groups);
@@ -157,7 +157,7 @@ intrusive_ptr<Params> torchs_object(const char* op, const intrusive_ptr<Params>&
   }
   check_onednn_object(op, packed_weight);
   if (plugin_on()) {
-    count_refusal(op, "weights packed by another engine");
+    report_fallback(op, "weights packed by another engine");
   }
   return packed_weight;
 }

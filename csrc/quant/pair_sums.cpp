@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/bytes_above/bytes_above.h"
+#include "kernels/any_byte_above/any_byte_above.h"
 #include "kernels/minmax/minmax.h"
 
 namespace cpuaccel::quant {
@@ -57,7 +57,7 @@ bool sources_above(const LayerShape& shape, const QuantCall& call, uint8_t limit
     return false;
   }
   if (call.src_f32 == nullptr) {
-    return kernels::bytes_above(call.src, count, limit);
+    return kernels::any_byte_above(call.src, count, limit);
   }
   // Below a half by more than the libraries' roundings differ.
   constexpr float kRoundsDown = 0.4f;

@@ -24,9 +24,10 @@ bool product(const LayerWeight& layer, const QuantCall& /*call*/) {
 // No library with int8 kernels is built in: PyPI has no oneDNN for Arm, and FBGEMM's kernels are
 // for x86. Nothing here was measured on hardware.
 constexpr std::array kRows{
-    ProviderRow{Provider::own, product, "matrix product: cpuaccel's kernel, weights packed once"},
-    ProviderRow{Provider::own, depthwise, "depthwise: cpuaccel's kernel, weights packed once"},
-    ProviderRow{Provider::own, any, "convolution: cpuaccel's kernel, weights packed once"},
+    ProviderRow{Provider::cpuaccel, product,
+                "matrix product: cpuaccel's kernel, weights packed once"},
+    ProviderRow{Provider::cpuaccel, depthwise, "depthwise: cpuaccel's kernel, weights packed once"},
+    ProviderRow{Provider::cpuaccel, any, "convolution: cpuaccel's kernel, weights packed once"},
 };
 
 #else
@@ -103,14 +104,14 @@ bool tiny(const LayerWeight& layer, const QuantCall& call) {
 // at batch 1 and one thread, as benchmarks/ops/qconv_providers.py prints them (docs/benchmarks.md).
 // They were measured on an EPYC core with AVX2 only; those marked VNNI on an AVX512-VNNI EPYC core.
 constexpr std::array kRows{
-    ProviderRow{Provider::own, depthwise, "depthwise: cpuaccel's kernel is exact and fastest"},
-    ProviderRow{Provider::own, tiny,
+    ProviderRow{Provider::cpuaccel, depthwise, "depthwise: cpuaccel's kernel is exact and fastest"},
+    ProviderRow{Provider::cpuaccel, tiny,
                 "one pixel, at most 10^6 multiply-adds: 1.16 times as fast as FBGEMM, 1.36 as "
                 "oneDNN"},
     ProviderRow{Provider::onednn, rows_on_amx,
                 "linear of 8 rows or more, AMX: 109 us against 143 at 8x768x3072, 348 against 1433 "
                 "at 128x768x3072"},
-    ProviderRow{Provider::own, linear_with_gelu,
+    ProviderRow{Provider::cpuaccel, linear_with_gelu,
                 "linear with GELU, AVX512-VNNI: 1171 us against oneDNN's 1360 at 384x384x1536, 65 "
                 "against 73 at 16x384x1536"},
     ProviderRow{
@@ -118,11 +119,11 @@ constexpr std::array kRows{
         "linear: oneDNN is 0.38 times as fast at up to 8 rows, 0.86 at more; VNNI 40 us against "
         "15 at 1x768x768"},
     ProviderRow{
-        Provider::own, fast_pointwise_of_amd,
+        Provider::cpuaccel, fast_pointwise_of_amd,
         "1x1, AVX512-VNNI of AMD, at least 169 pixels and at most 72 Ki weights: 1.00 to 1.44 "
         "times as fast as oneDNN on Zen 4"},
     ProviderRow{
-        Provider::own, widening_beside_amx,
+        Provider::cpuaccel, widening_beside_amx,
         "1x1 of up to 48 channels to at least twice as many, AMX: 1.08 to 1.30 times as fast as "
         "oneDNN on a Xeon with AMX"},
     ProviderRow{Provider::onednn, with_vnni,
@@ -143,7 +144,7 @@ constexpr std::array kRows{
         "limited to AVX2"},
     ProviderRow{Provider::fbgemm, any, "at most 784 pixels, or depthwise in 3-D: not slower"},
     ProviderRow{Provider::onednn, any, "FBGEMM does not support it"},
-    ProviderRow{Provider::own, any, "no library supports it"},
+    ProviderRow{Provider::cpuaccel, any, "no library supports it"},
 };
 
 #endif

@@ -13,8 +13,8 @@
 
 #include "base/isa.h"
 #include "base/log.h"
-#include "base/race.h"
-#include "dnnl/ranks.h"
+#include "base/tuning.h"
+#include "dnnl/tuning_cache.h"
 #include "kernels/checksum/checksum.h"
 
 namespace cpuaccel::quant {
@@ -30,7 +30,7 @@ bool reads_cold_weights(const QuantCall& call) {
   return call.N * volume(call.dst_dims) <= kFewPixels;
 }
 
-constexpr Provider kProviders[] = {Provider::own, Provider::fbgemm, Provider::onednn};
+constexpr Provider kProviders[] = {Provider::cpuaccel, Provider::fbgemm, Provider::onednn};
 
 // Whether both providers round a call alike. oneDNN rounds one byte in 50,000 differently from
 // cpuaccel's kernels and FBGEMM, and a plan must compute what eager mode does. An f32 dst is
@@ -49,11 +49,11 @@ std::string name_of(const LayerWeight& layer, const QuantCall& call) {
   text << " post" << static_cast<int>(call.post) << (call.src_f32 != nullptr ? " f32_src" : "")
        << (call.f32_dst ? " f32_dst" : "") << (call.src_zero_point != 0 ? " src_zp" : "")
        << (layer.symmetric() ? "" : " weights_zp") << (reads_cold_weights(call) ? " cold" : "");
-  if (call.epilogue != nullptr) {
-    text << (call.epilogue->clamps             ? " clamp"
-             : call.epilogue->table != nullptr ? " table"
-                                               : "")
-         << (call.epilogue->binary == Binary::none ? "" : " binary");
+  if (call.byte_post_ops != nullptr) {
+    text << (call.byte_post_ops->clamps             ? " clamp"
+             : call.byte_post_ops->table != nullptr ? " table"
+                                                    : "")
+         << (call.byte_post_ops->binary == Binary::none ? "" : " binary");
   }
   text << " t" << at::get_num_threads() << " i" << static_cast<int>(max_isa());
   return text.str();
@@ -78,13 +78,13 @@ class Data {
     if (call.f32_dst) {
       std::ranges::fill(before_, uint8_t{0});
     }
-    if (call.epilogue != nullptr) {
-      epilogue_ = *call.epilogue;
-      if (epilogue_.binary != Binary::none) {
+    if (call.byte_post_ops != nullptr) {
+      byte_post_ops_ = *call.byte_post_ops;
+      if (byte_post_ops_.binary != Binary::none) {
         fill(dst_count_, other_);
-        epilogue_.other = other_.data();
+        byte_post_ops_.other = other_.data();
       }
-      call_.epilogue = &epilogue_;
+      call_.byte_post_ops = &byte_post_ops_;
     }
     between_.resize(reads_cold_weights(call) ? size_t{kReadBetween} : 0);
     call_.src = src_.data();
@@ -102,7 +102,8 @@ class Data {
     dst_ = before_;
     call_.dst = dst_.data();
     const char* why_not = nullptr;
-    const double seconds = seconds_of([&] { why_not = run_with_epilogue(kernel, shape_, call_); });
+    const double seconds =
+        seconds_of([&] { why_not = run_with_byte_post_ops(kernel, shape_, call_); });
     return why_not == nullptr ? std::optional(seconds) : std::nullopt;
   }
 
@@ -145,7 +146,7 @@ class Data {
 
   QuantCall call_;
   const LayerShape& shape_;
-  Epilogue epilogue_;
+  BytePostOps byte_post_ops_;
   size_t dst_count_ = 0;
   std::vector<uint8_t> src_, other_, before_, dst_, between_;
   std::vector<float> src_f32_;
@@ -167,13 +168,13 @@ std::string shown(const std::vector<ProviderTiming>& timings) {
 Choice timed_choice(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
                     Choice choice, const std::string& name) {
   auto timings = time_providers(layer, int8_values, call, std::move(choice));
-  auto& best = winner_of(timings);
+  auto& best = clearly_fastest(timings);
   const std::string text = shown(timings);
   log_decision(name + " " + text);
   if (timings.size() > 1) {
     best.choice.reason = text;
   }
-  dnnl_layer::know_rank(name, static_cast<int>(best.choice.kernel->provider()));
+  dnnl_layer::cache_tuning_result(name, static_cast<int>(best.choice.kernel->provider()));
   return std::move(best.choice);
 }
 
@@ -185,8 +186,8 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
     return choice;
   }
   const std::string name = name_of(layer, call);
-  auto known = dnnl_layer::known_rank(name);
-  known = known ? known : dnnl_layer::rank_alike(name);
+  auto known = dnnl_layer::cached_tuning_result(name);
+  known = known ? known : dnnl_layer::similar_tuning_result(name);
   if (!known) {
     return timed_choice(layer, int8_values, call, std::move(choice), name);
   }
@@ -231,7 +232,7 @@ std::vector<ProviderTiming> time_providers(const LayerWeight& layer, const at::T
     }
     timing.is_same = runs && data.agree(expected, data.dst());
   }
-  race(timings, std::identity{}, kSeconds, [&](ProviderTiming& timing) {
+  time_candidates(timings, std::identity{}, kSeconds, [&](ProviderTiming& timing) {
     return data.run(*timing.choice.kernel).value_or(timing.seconds);
   });
   return timings;

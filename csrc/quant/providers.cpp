@@ -23,7 +23,7 @@ std::atomic<int> g_forced{-1};
 
 const char* unsupported_reason(Provider provider, [[maybe_unused]] const LayerWeight& layer) {
   switch (provider) {
-    case Provider::own:
+    case Provider::cpuaccel:
       return cpuaccel_unsupported_reason(layer);
 #ifdef CPUACCEL_HAS_FBGEMM
     case Provider::fbgemm:
@@ -41,7 +41,7 @@ const char* unsupported_reason(Provider provider, [[maybe_unused]] const LayerWe
 std::unique_ptr<Kernel> make(Provider provider, [[maybe_unused]] const LayerWeight& layer,
                              [[maybe_unused]] const at::Tensor& int8_values) {
   switch (provider) {
-    case Provider::own:
+    case Provider::cpuaccel:
       return make_cpuaccel_kernel(layer, int8_values);
 #ifdef CPUACCEL_HAS_FBGEMM
     case Provider::fbgemm:
@@ -77,7 +77,7 @@ const char* no_provider_reason(const LayerWeight& layer, const ProviderLimits& l
 
 const char* no_provider_reason_by_values(const LayerWeight& layer, const at::Tensor& int8_values) {
   const bool a_library_takes_it = std::ranges::any_of(provider_rows(), [&](const auto& row) {
-    return row.provider != Provider::own && unsupported_reason(row.provider, layer) == nullptr;
+    return row.provider != Provider::cpuaccel && unsupported_reason(row.provider, layer) == nullptr;
   });
   return a_library_takes_it ? nullptr : cpuaccel_unsupported_reason(layer, int8_values);
 }
@@ -93,7 +93,7 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
       continue;
     }
     const char* why = unsupported_reason(row.provider, layer);
-    if (why == nullptr && row.provider == Provider::own) {
+    if (why == nullptr && row.provider == Provider::cpuaccel) {
       why = cpuaccel_unsupported_reason(layer, int8_values);
     }
     if (why == nullptr) {
@@ -106,7 +106,7 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
     reason = why;
     refused = row.provider;
   }
-  if (!limits.only && limits.except != Provider::own &&
+  if (!limits.only && limits.except != Provider::cpuaccel &&
       cpuaccel_unsupported_reason(layer) != nullptr &&
       exact_unsupported_reason(layer, int8_values) == nullptr) {
     auto kernel = make_exact_kernel(layer, int8_values);
@@ -137,7 +137,7 @@ bool provider_available(Provider provider) {
     return dnnl_layer::versions_agree();
   }
 #endif
-  return provider == Provider::own || provider == Provider::intree;
+  return provider == Provider::cpuaccel || provider == Provider::intree;
 }
 
 }  // namespace cpuaccel::quant

@@ -70,7 +70,7 @@ class RowsKernel final : public PackedCpuaccelKernel<kernels::QconvWeights> {
       : PackedCpuaccelKernel(layer, kernels::qconv_pack(rows_shape(layer.shape), rows.data(),
                                                         kernels::qconv_form())) {}
 
-  bool fuses_epilogue(const QuantCall& /*call*/) override { return false; }
+  bool fuses_byte_post_ops(const QuantCall& /*call*/) override { return false; }
 
   at::Tensor unpack() override {
     const auto& s = layer_.shape;
@@ -163,7 +163,7 @@ class RowsKernel final : public PackedCpuaccelKernel<kernels::QconvWeights> {
 }  // namespace
 
 const char* rows_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values) {
-  if (ops::kOurEngine.qint8) {
+  if (ops::kReplacedEngine.qint8) {
     return "cpuaccel's exact kernel takes only quint8 inputs";
   }
   const auto rows = as_rows(layer, int8_values);

@@ -140,7 +140,7 @@ std::vector<Replacement>& replacements() {
 
 // Stack: the object to fill, its state. Leaves None, as torch's method does.
 void set_state(const Replacement& row, torch::jit::Stack& stack) {
-  if (!ops::our_engine()) {
+  if (!ops::engine_is_replaced()) {
     row.theirs->run(stack);
     return;
   }

@@ -17,9 +17,9 @@ const char* torch_op(const TensorPostOps& post_ops) {
 
 }  // namespace
 
-std::optional<Epilogue> TensorPostOps::epilogue(at::IntArrayRef sizes,
-                                                at::MemoryFormat format) const {
-  Epilogue result;
+std::optional<BytePostOps> TensorPostOps::byte_post_ops(at::IntArrayRef sizes,
+                                                        at::MemoryFormat format) const {
+  BytePostOps result;
   if (table.defined()) {
     result.set_table(table.const_data_ptr<uint8_t>());
   }

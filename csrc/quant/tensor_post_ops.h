@@ -1,12 +1,12 @@
 // TensorPostOps: the ops fused behind a quantized layer (table, add, mul) with their tensors. An
-// Epilogue is the same as pointers.
+// BytePostOps is the same as pointers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <optional>
 
-#include "quant/epilogue.h"
+#include "quant/byte_post_ops.h"
 
 namespace cpuaccel::quant {
 
@@ -26,7 +26,7 @@ struct TensorPostOps {
   // The same as pointers. Returns nullopt if kernels cannot apply it to a result of this shape and
   // format: the second operand has another shape or format (torch then rounds differently), or the
   // quantizers are out of range for the kernels' arithmetic.
-  std::optional<Epilogue> epilogue(at::IntArrayRef sizes, at::MemoryFormat format) const;
+  std::optional<BytePostOps> byte_post_ops(at::IntArrayRef sizes, at::MemoryFormat format) const;
 };
 
 // Runs the table or the binary op, whichever there is, as a separate op on a layer's result.

@@ -38,7 +38,7 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
 #ifdef CPUACCEL_HAS_FBGEMM
   // torch's prepack op packs for the engine that is set. If that is not x86, the weights of an x86
   // model still belong to FBGEMM.
-  if (!ops::our_engine()) {
+  if (!ops::engine_is_replaced()) {
     return PackedConvWeight<kSpatial>::prepack(weight, bias, stride, padding, output_padding,
                                                dilation, shape.groups, transposed);
   }

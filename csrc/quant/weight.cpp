@@ -213,7 +213,7 @@ LayerWeight conv_weight(const at::Tensor& weight, const std::optional<at::Tensor
   const auto channels_last =
       spatial == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
   layer.unpacked_format =
-      ops::kOurEngine.channels_last_weights ? channels_last : weight.suggest_memory_format();
+      ops::kReplacedEngine.channels_last_weights ? channels_last : weight.suggest_memory_format();
   layer.tensor = weight.contiguous();
   read_quantizer(layer, op, p.transposed ? 1 : 0);
   read_bias(layer, bias, op);

@@ -14,7 +14,7 @@ from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 from compile._compiled import Net, randomized
-from cpuaccel import _turns, config
+from cpuaccel import _interleaved_timing, config
 from cpuaccel.compile.frontend import capture_maker, symbolic_ahead
 
 
@@ -71,6 +71,6 @@ def take(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> list[list[str]]:
             call()
         return {name: [seconds[name.replace(" ", "_")]] * 5 for name in calls}
 
-    monkeypatch.setattr(_turns, "within", within)
+    monkeypatch.setattr(_interleaved_timing, "within", within)
     config.set("deterministic", False)
     return timed

@@ -10,7 +10,7 @@ import cpuaccel
 from cpuaccel import _native
 
 WHOLE, SLICED = 0, 64
-"""Tuning results as csrc/dnnl/ranks.h numbers them: oneDNN's own choice, and slices."""
+"""Tuning results as csrc/dnnl/tuning_cache.h numbers them: oneDNN's own choice, and slices."""
 
 
 def slices_of(model: nn.Module, x: Tensor, kind: str) -> list[int]:

@@ -97,14 +97,14 @@ def ranks_file(
 ) -> Iterator[Path]:
     """Allow tuning; the tuning cache is empty, and this process has not read its file."""
     native = _native.load()
-    known, named = native.known_ranks(), config.get("ranks")
+    known, named = native.tuning_results(), config.get("ranks")
     path = tmp_path / "new folder" / "ranks.csv"
     config.set("ranks", str(path))
     config.set("deterministic", False)
     monkeypatch.setattr(tuning_cache, "_written", None)
-    native.set_known_ranks({})
+    native.set_tuning_results({})
     yield path
-    native.set_known_ranks(known)
+    native.set_tuning_results(known)
     config.set("ranks", named)
 
 

@@ -22,12 +22,12 @@ import json
 from cpuaccel import _native, config
 native = _native.load()
 asked = (*{SIZES}, False, True, False)
-timed = native.why_torch_attention(*asked)
-(name,) = native.known_ranks()
-native.set_known_ranks({{name: 0}})
-known = native.why_torch_attention(*asked)
+timed = native.attention_plan_fallback_reason(*asked)
+(name,) = native.tuning_results()
+native.set_tuning_results({{name: 0}})
+known = native.attention_plan_fallback_reason(*asked)
 config.set("deterministic", True)
-print(json.dumps([timed, name, known, native.why_torch_attention(*asked)]))
+print(json.dumps([timed, name, known, native.attention_plan_fallback_reason(*asked)]))
 """
 
 
@@ -38,14 +38,14 @@ print(json.dumps([timed, name, known, native.why_torch_attention(*asked)]))
 def test_both_run(sizes: tuple[int, ...]) -> None:
     for bf16 in (False, True):
         for mask, causal in ((False, False), (True, False), (False, True)):
-            own, torchs = _native.load().try_attention(*sizes, bf16, mask, causal)
+            own, torchs = _native.load().time_attention(*sizes, bf16, mask, causal)
             assert 0 < own < 60
             assert 0 < torchs < 60
 
 
 def test_it_draws_no_random_numbers_of_torch() -> None:
     before = torch.get_rng_state()
-    _native.load().try_attention(*SIZES, False, False, False)
+    _native.load().time_attention(*SIZES, False, False, False)
     assert torch.equal(torch.get_rng_state(), before)
 
 

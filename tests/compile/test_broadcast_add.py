@@ -1,4 +1,4 @@
-"""Float sums with a broadcast operand, as of embeddings: steps of family add_repeated."""
+"""Float sums with a broadcast operand, as of embeddings: steps of family broadcast_add."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ def _is_exact(found: Tensor, model: nn.Module, x: Tensor) -> None:
 def _with_ranks(rank: int, problems: str = "") -> None:
     """Set the tuning result of `problems` to `rank` and of others to 0; plans are made anew."""
     native = _native.load()
-    known = native.known_ranks()
-    native.set_known_ranks({each: rank if each.startswith(problems) else 0 for each in known})
+    known = native.tuning_results()
+    native.set_tuning_results({each: rank if each.startswith(problems) else 0 for each in known})
     native.clear_caches()
 
 
@@ -96,7 +96,7 @@ def test_every_way_computes_the_same(
     model, x = _model(function, dtype)
     with torch.no_grad():
         optimized = _timed(model, x)
-        problems = [each for each in _native.load().known_ranks() if each.startswith("float ")]
+        problems = [each for each in _native.load().tuning_results() if each.startswith("float ")]
         # The product alone is timed too if a slow function follows it.
         assert len(problems) == 3 + (function is not F.relu)
         for rank in (*range(6), _LARGEST):
@@ -130,7 +130,7 @@ def test_nothing_is_timed_where_all_is_to_be_the_same() -> None:
     with torch.no_grad():
         optimized = cpuaccel.optimize(model, (x,))
         _is_exact(optimized(x), model, x)
-    assert not _native.load().known_ranks()
+    assert not _native.load().tuning_results()
 
 
 def test_two_threads() -> None:
@@ -138,7 +138,7 @@ def test_two_threads() -> None:
     model, x = _model(F.gelu, torch.float32)
     with torch.no_grad():
         _is_exact(cpuaccel.optimize(model, (x,))(x), model, x)
-    problems = [each for each in _native.load().known_ranks() if each.startswith("float ")]
+    problems = [each for each in _native.load().tuning_results() if each.startswith("float ")]
     assert problems
     assert all("t2 " in each for each in problems)
 
@@ -150,7 +150,7 @@ def test_implementations_are_different_ones() -> None:
     messages: list[str] = []
     with torch.no_grad():
         cpuaccel.optimize(model, (x,))(x)
-        native.set_known_ranks({})
+        native.set_tuning_results({})
         native.clear_caches()
         native.set_log_sink(messages.append)
         try:

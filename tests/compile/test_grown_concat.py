@@ -114,7 +114,7 @@ def test_the_steps(dtype: torch.dtype) -> None:
     assert len(concats) >= 4, steps
     assert set(concats) == {"cpuaccel"}, steps
     assert len(norms) == 5, steps
-    assert all(kernel.startswith("cpuaccel column_affine:") for kernel in norms), steps
+    assert all(kernel.startswith("cpuaccel batch_norm:") for kernel in norms), steps
 
 
 def test_only_new_inputs_are_copied() -> None:

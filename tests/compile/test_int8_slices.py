@@ -55,9 +55,9 @@ def _with(rank: int) -> None:
     """Set oneDNN with that implementation as fastest; plans are made anew."""
     native = _native.load()
     known = {
-        name: ONEDNN if name.startswith("provider ") else rank for name in native.known_ranks()
+        name: ONEDNN if name.startswith("provider ") else rank for name in native.tuning_results()
     }
-    native.set_known_ranks(known)
+    native.set_tuning_results(known)
     native.clear_caches()
 
 
@@ -98,6 +98,6 @@ def test_slices_run_in_one_team() -> None:
 
 def test_timed_problems_have_their_slices_in_the_key() -> None:
     _optimized("padded", 2)
-    known = [name for name in _native.load().known_ranks() if name.startswith("conv ")]
+    known = [name for name in _native.load().tuning_results() if name.startswith("conv ")]
     assert known
     assert all(name.endswith(" slices") for name in known)

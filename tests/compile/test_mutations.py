@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import cpuaccel
 from compile._compiled import needs_onednn
 from compile._transformers import needs_attention
-from cpuaccel.compile.bridge.plan_text import Operation, Output, Program, Value
+from cpuaccel.compile.bridge.plan_text import Operation, Output, PlanText, Value
 from cpuaccel.compile.common import report
 
 pytestmark = needs_onednn
@@ -325,7 +325,7 @@ def _program(whole: Tensor, part: Tensor, axis: int, begin: int) -> tuple[str, s
     end = begin + part.shape[axis]
     attributes = {"axis": axis, "min": begin, "max": end}
     write = Operation("slice_scatter", (0, 1), (2,), attributes)
-    program = Program({**values, 2: values[0]}, [0, 1], [], [Output(2, False)], [], [[write]])
+    program = PlanText({**values, 2: values[0]}, [0, 1], [], [Output(2, False)], [], [[write]])
     arguments = [{"value": 0}, {"value": 1}, axis, begin, end]
     ops = [["aten.slice_scatter.default", arguments, {}]]
     return program.text, json.dumps({"ops": ops, "outputs": [[2, False]]})

@@ -12,7 +12,7 @@ from torch import nn
 import cpuaccel
 from compile._compiled import Lambda, needs_onednn
 from compile._optimized import change_plans, image, net, quantized, take
-from cpuaccel import _turns, config
+from cpuaccel import _interleaved_timing, config
 from cpuaccel.compile.validate import verdict
 
 pytestmark = needs_onednn
@@ -155,10 +155,10 @@ def test_rounds_go_on_as_long_as_the_budget(monkeypatch: pytest.MonkeyPatch) -> 
         nonlocal now
         now += seconds
 
-    monkeypatch.setattr(_turns.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(_interleaved_timing.time, "perf_counter", lambda: now)
     calls = {"a": lambda: call(1.0), "b": lambda: call(2.0)}
     for budget, rounds in ((0.0, 3), (25.0, 7), (1e3, 30)):
-        found = _turns.within(calls, budget)
+        found = _interleaved_timing.within(calls, budget)
         assert found == {"a": [1.0] * rounds, "b": [2.0] * rounds}
 
 

@@ -30,7 +30,7 @@ def test_in_a_process_of_its_own() -> None:
 
 
 def _problems(kind: str = "rows") -> list[str]:
-    return [each for each in _native.load().known_ranks() if each.startswith(f"{kind} ")]
+    return [each for each in _native.load().tuning_results() if each.startswith(f"{kind} ")]
 
 
 def _is_exact(found: Tensor, model: nn.Module, x: Tensor, tolerance: float) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 import cpuaccel
 from compile._compiled import needs_onednn
 from compile._optimized import image, net, quantized
-from cpuaccel.compile.bridge.plan_text import Operation, Output, Program, Value
+from cpuaccel.compile.bridge.plan_text import Operation, Output, PlanText, Value
 from cpuaccel.compile.bridge.plan_text_parser import parse
 from cpuaccel.compile.partition import regions
 
@@ -34,10 +34,10 @@ def test_plan_texts_of_models_are_parsed_back(
     make: Callable[[], nn.Module], x: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.backends.quantized.engine = "x86"
-    found: list[Program] = []
+    found: list[PlanText] = []
     make_program = regions._plan_text
 
-    def kept(*arguments: object) -> Program:
+    def kept(*arguments: object) -> PlanText:
         found.append(make_program(*arguments))
         return found[-1]
 
@@ -53,7 +53,7 @@ def test_plan_texts_of_models_are_parsed_back(
 
 def test_attributes_of_all_types() -> None:
     attributes = {"a": True, "b": -3, "c": 1e-12, "d": "numpy", "e": [0, 2, -1], "f": [0.5, 1.0]}
-    program = Program(
+    program = PlanText(
         {1: Value(torch.float32, (2, 3)), 2: Value(torch.bfloat16, ()), 3: Value(torch.bool, (1,))},
         [1],
         [3],

@@ -1,4 +1,4 @@
-"""What csrc/plan/program.cpp rejects, because the text of a plan may come from a file."""
+"""What csrc/plan/region.cpp rejects, because the text of a plan may come from a file."""
 
 from __future__ import annotations
 

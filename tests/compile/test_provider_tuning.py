@@ -41,7 +41,7 @@ def _model() -> tuple[nn.Module, Tensor]:
 
 
 def _asked() -> list[str]:
-    return [name for name in _native.load().known_ranks() if name.startswith("provider ")]
+    return [name for name in _native.load().tuning_results() if name.startswith("provider ")]
 
 
 def _error(result: Tensor, expected: Tensor) -> float:
@@ -63,7 +63,7 @@ def test_bytes_are_eager_modes_whoever_is_known(provider: str) -> None:
     expected = model(x)
     cpuaccel.optimize(model, (x,), time_budget=0)
     known = dict.fromkeys(_asked(), _PROVIDERS[provider])
-    _native.load().set_known_ranks(known)
+    _native.load().set_tuning_results(known)
     cpuaccel.clear_caches()
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
     # The bytes stay those of eager mode: providers that would round differently are not used.
@@ -88,7 +88,7 @@ def test_a_layer_whose_source_is_measured_as_it_runs() -> None:
 def test_an_unknown_provider_leaves_the_choice_to_the_table() -> None:
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
-    _native.load().set_known_ranks(dict.fromkeys(_asked(), 7))
+    _native.load().set_tuning_results(dict.fromkeys(_asked(), 7))
     cpuaccel.clear_caches()
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
     assert _error(optimized(x), model(x)) < 0.05

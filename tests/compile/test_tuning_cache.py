@@ -36,7 +36,7 @@ def _quanta(result: Tensor, expected: Tensor) -> int:
 
 
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    _native.load().set_known_ranks({})
+    _native.load().set_tuning_results({})
     monkeypatch.setattr(tuning_cache, "_written", None)
 
 
@@ -47,7 +47,7 @@ def test_timed_problems_are_saved_and_loaded(
     expected = model(x)
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     assert _quanta(optimized(x), expected) <= 1  # another provider may round differently
-    found = _native.load().known_ranks()
+    found = _native.load().tuning_results()
     assert len(found) == _ROWS
     assert all(0 <= rank % SLICED < 3 for rank in found.values())
     assert ranks_file.read_text().splitlines()[0] == "problem,rank"
@@ -55,7 +55,7 @@ def test_timed_problems_are_saved_and_loaded(
 
     _forget(monkeypatch)
     tuning_cache.load()
-    assert _native.load().known_ranks() == found
+    assert _native.load().tuning_results() == found
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 15])
@@ -64,11 +64,11 @@ def test_each_rank_runs(rank: int) -> None:
     model, x = _model()
     expected = model(x)
     cpuaccel.optimize(model, (x,), time_budget=0)
-    names = _native.load().known_ranks()
-    _native.load().set_known_ranks(dict.fromkeys(names, rank))
+    names = _native.load().tuning_results()
+    _native.load().set_tuning_results(dict.fromkeys(names, rank))
     cpuaccel.clear_caches()
     optimized = cpuaccel.optimize(_model()[0], (x,), time_budget=0)
-    assert _native.load().known_ranks() == dict.fromkeys(names, rank)
+    assert _native.load().tuning_results() == dict.fromkeys(names, rank)
     # The results are set, not timed: each implementation rounds differently. There is no 15th.
     assert _quanta(optimized(x), expected) <= 1
 
@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(ranks_file: Path, tmp_path:
     config.set("ranks", str(tmp_path / "a file" / "ranks.csv"))
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
-    assert len(_native.load().known_ranks()) == _ROWS
+    assert len(_native.load().tuning_results()) == _ROWS
 
 
 def test_deterministic_times_and_reads_nothing(ranks_file: Path) -> None:
@@ -118,5 +118,5 @@ def test_deterministic_times_and_reads_nothing(ranks_file: Path) -> None:
     ranks_file.write_text("no table")
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
-    assert _native.load().known_ranks() == {}
+    assert _native.load().tuning_results() == {}
     assert ranks_file.read_text() == "no table"

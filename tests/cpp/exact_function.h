@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "kernels/conv_dst.h"
-#include "kernels/function_f32/function_f32.h"
+#include "kernels/eltwise_f32/eltwise_f32.h"
 
 namespace cpuaccel::kernels {
 
@@ -43,7 +43,7 @@ inline double function_error(ConvFunction function, double x) {
   }
 }
 
-// The functions of families function_f32 and function_bf16.
+// The functions of families eltwise_f32 and eltwise_bf16.
 struct FloatFunctionCase {
   FloatFunction function;
   ConvFunction same;  // the function of exact_function()

@@ -102,7 +102,7 @@ TEST(Scratch, IsReusedAlignedAndBounded) {
   void* small = scratch(ScratchSlot::primitive, 1000);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(small) % 64, 0u);
   EXPECT_EQ(scratch(ScratchSlot::primitive, 500), small);
-  scratch(ScratchSlot::primitive, kKeptScratchBytes * 2);
+  scratch(ScratchSlot::primitive, kCachedScratchBytes * 2);
   void* after = scratch(ScratchSlot::primitive, 100);
   EXPECT_NE(after, nullptr);
 }

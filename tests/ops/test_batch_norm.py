@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _reference import assert_quantum, centred, requantize
+from _reference import assert_quantum, centered, requantize
 from _strategies import Values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,7 +52,7 @@ class Norm:
         # The factor is in single precision, as torch defines it; later rounding is the engine's.
         factor = (1.0 / torch.sqrt(self.var + EPS)) * self.weight
         shift = self.bias - self.mean * (1.0 / torch.sqrt(self.var + EPS)) * self.weight
-        real = centred(x) * x.q_scale() * channel(factor) + channel(shift)
+        real = centered(x) * x.q_scale() * channel(factor) + channel(shift)
         return real.clamp(min=0) if relu else real
 
 

@@ -30,11 +30,11 @@ def ours(isa: str = "auto") -> Iterator[None]:
     from cpuaccel._native import load
 
     with cpuaccel.enabled(True), capped(isa):
-        load().set_own_convolutions_only(True)
+        load().set_cpuaccel_convolutions_only(True)
         try:
             yield
         finally:
-            load().set_own_convolutions_only(False)
+            load().set_cpuaccel_convolutions_only(False)
 
 
 @dataclass(frozen=True)

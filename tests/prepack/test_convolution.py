@@ -23,9 +23,9 @@ _op: Any = torch.ops.cpuaccel
 @pytest.fixture(autouse=True)
 def _anywhere() -> Iterator[None]:
     """Uses cpuaccel's kernels also on CPUs where torch's are preferred."""
-    _native.load().set_own_convolutions_only(True)
+    _native.load().set_cpuaccel_convolutions_only(True)
     yield
-    _native.load().set_own_convolutions_only(False)
+    _native.load().set_cpuaccel_convolutions_only(False)
 
 
 def _assert_close(actual: Tensor, expected: Tensor) -> None:
@@ -188,9 +188,9 @@ def test_layers_that_are_not_packed(layer: nn.Module, why: str) -> None:
 
 def test_a_cpu_of_torch_s_convolutions() -> None:
     native = _native.load()
-    native.set_own_convolutions_only(False)
+    native.set_cpuaccel_convolutions_only(False)
     layer = nn.Conv2d(32, 32, 3)
-    why = native.why_no_packed_convolutions()
+    why = native.packed_convolution_fallback_reason()
     assert is_packed(cpuaccel.prepack(layer)) == (why == "")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from _reference import Geometry, assert_agree, assert_quantum, centred, requantize
+from _reference import Geometry, assert_agree, assert_quantum, centered, requantize
 from _strategies import LAYOUTS, ConvCase, Values, convs, output_image, with_layout
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ class AddCase:
 
     def real(self, relu: bool) -> Tensor:
         accum = self.accum()
-        real = real_of(self.conv) + centred(accum) * accum.q_scale()
+        real = real_of(self.conv) + centered(accum) * accum.q_scale()
         return real.clamp(min=0) if relu else real
 
 
@@ -120,7 +120,7 @@ def test_accum_is_not_changed_nor_returned(backend: str, relu: bool, layout: str
 def test_accum_may_be_the_input_itself(backend: str) -> None:
     case = _residual()
     x = case.conv.x
-    real = real_of(case.conv) + centred(x) * x.q_scale()
+    real = real_of(case.conv) + centered(x) * x.q_scale()
     with running(backend):
         actual = Q.conv2d_add(x, x, pack_conv(case.conv), 0.4, 100)
     assert_quantum(actual, requantize(real, 0.4, 100))

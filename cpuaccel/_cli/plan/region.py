@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from cpuaccel._explain.plan_steps import Plan
-from cpuaccel.compile.bridge.plan_text import TYPES, Operation, Program
+from cpuaccel.compile.bridge.plan_text import TYPES, Operation, PlanText
 from cpuaccel.compile.bridge.plan_text_parser import parse
 
 
@@ -39,7 +39,7 @@ class Region:
     """A region, from its text and from its measured plan if there is one."""
 
     def __init__(self, text: str, plan: Plan | None = None) -> None:
-        self.program: Program = parse(text)
+        self.program: PlanText = parse(text)
         self.name = name_of(text)
         self.steps = self._partitions() if plan is None else _of_steps(plan)
         self._writers = {

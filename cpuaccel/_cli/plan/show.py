@@ -53,7 +53,7 @@ def show(console: Console, file: Path, run: bool, svg: Path | None) -> None:
         heading.append(_call_text(measured))
     if svg is not None:
         drawing = drawing_of(facts["outline"], measured)
-        _files.write_whole(svg, graphviz.svg_of(drawing, heading))
+        _files.write_atomically(svg, graphviz.svg_of(drawing, heading))
         console.print(Text(f"Drawn in {svg}"))
 
 

@@ -16,7 +16,7 @@ from datetime import date
 import torch
 
 from cpuaccel import _native, config, matmul
-from cpuaccel._turns import medians
+from cpuaccel._interleaved_timing import medians
 from cpuaccel.matmul import MatmulRow
 
 _CANDIDATES = ("cpuaccel", "onednn", "intree")

@@ -30,7 +30,7 @@ from cpuaccel.compile.bridge.translation import Translation
 
 VIEW_OPS = shapes.VIEW_OPS
 MUTATIONS = mutations.MUTATIONS
-OWN = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS
+CPUACCEL_OPS = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS
 """Kinds of ops that cpuaccel runs, not oneDNN Graph."""
 QUANTIZED = quantized.OPS
 QUANTIZED_LAYERS = quantized.LAYERS

@@ -37,7 +37,7 @@ def _attention(translation: Translation, node: Node) -> None:
     N, H, L, E = map(hint, query.shape)
     bf16, causal = query.dtype == torch.bfloat16, bool(given["is_causal"])
     has_mask, S = mask is not None, hint(key.shape[2])
-    if why := _native.load().why_torch_attention(N, H, L, S, E, bf16, has_mask, causal):
+    if why := _native.load().attention_plan_fallback_reason(N, H, L, S, E, bf16, has_mask, causal):
         raise Fallback(why)
     scale = given["scale"]
     if scale is None:

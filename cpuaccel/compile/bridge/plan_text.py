@@ -1,4 +1,4 @@
-"""Writes regions as text, from which csrc/plan/program.h makes plans of oneDNN Graph ops."""
+"""Writes regions as text, from which csrc/plan/region.h makes plans of oneDNN Graph ops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Program:
+class PlanText:
     """What one call runs. Each of the `partitions` comes after those whose results it reads."""
 
     values: dict[int, Value]
@@ -67,7 +67,7 @@ class Program:
 
     @cached_property
     def text(self) -> str:
-        """The text, as csrc/plan/program.h defines it; the first line has its digest."""
+        """The text, as csrc/plan/region.h defines it; the first line has its digest."""
         body = "\n".join(self._lines())
         digest = hashlib.sha256(body.encode()).hexdigest()
         return f"graph 1 {digest}\n{body}\n"

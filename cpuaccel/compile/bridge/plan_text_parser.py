@@ -1,4 +1,4 @@
-"""Parses the text of a region: the inverse of `Program.text`."""
+"""Parses the text of a region: the inverse of `PlanText.text`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 import torch
 
-from cpuaccel.compile.bridge.plan_text import TYPES, Attribute, Operation, Output, Program, Value
+from cpuaccel.compile.bridge.plan_text import TYPES, Attribute, Operation, Output, PlanText, Value
 
 _TYPES = {name: dtype for dtype, name in TYPES.items()} | {"other": torch.int64}
 """"other" stands for any dtype that TYPES lacks; int64 is a placeholder."""
 
 
-def parse(text: str) -> Program:
+def parse(text: str) -> PlanText:
     """Return the object whose `text` this is.
 
     Raises:
         ValueError: it is not the text of a region; the message names the line.
     """
-    plan = Program({}, [], [], [], [], [])
+    plan = PlanText({}, [], [], [], [], [])
     for number, line in enumerate(text.splitlines(), 1):
         try:
             word, *rest = line.split()
@@ -29,45 +29,45 @@ def parse(text: str) -> Program:
     return plan
 
 
-def _version(plan: Program, words: list[str]) -> None:
+def _version(plan: PlanText, words: list[str]) -> None:
     if words[0] != "1":
         raise ValueError(f"expected version 1, got {words[0]}")
 
 
-def _value(plan: Program, words: list[str]) -> None:
+def _value(plan: PlanText, words: list[str]) -> None:
     number, dtype, sizes = words
     found = () if sizes == "-" else tuple(map(int, sizes.split("x")))
     plan.values[int(number)] = Value(_TYPES[dtype], found)
 
 
-def _inputs(plan: Program, words: list[str]) -> None:
+def _inputs(plan: PlanText, words: list[str]) -> None:
     plan.inputs.extend(map(int, words))
 
 
-def _constants(plan: Program, words: list[str]) -> None:
+def _constants(plan: PlanText, words: list[str]) -> None:
     plan.constants.extend(map(int, words))
 
 
-def _output(plan: Program, words: list[str]) -> None:
+def _output(plan: PlanText, words: list[str]) -> None:
     value, order = words
     if order not in ("channels_last", "contiguous"):
         raise ValueError(f"expected channels_last or contiguous, got {order}")
     plan.outputs.append(Output(int(value), order == "channels_last"))
 
 
-def _preparation(plan: Program, words: list[str]) -> None:
+def _preparation(plan: PlanText, words: list[str]) -> None:
     plan.preparations.append(_read_operation(words))
 
 
-def _partition(plan: Program, words: list[str]) -> None:
+def _partition(plan: PlanText, words: list[str]) -> None:
     plan.partitions.append([])
 
 
-def _operation(plan: Program, words: list[str]) -> None:
+def _operation(plan: PlanText, words: list[str]) -> None:
     plan.partitions[-1].append(_read_operation(words))
 
 
-_LINES: dict[str, Callable[[Program, list[str]], None]] = {
+_LINES: dict[str, Callable[[PlanText, list[str]], None]] = {
     "graph": _version,
     "value": _value,
     "input": _inputs,

@@ -21,7 +21,7 @@ from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 _aten: Any = torch.ops.aten
 
 _WHOLE = 0
-"""Window size that stands for the whole image, of any size: csrc/plan/whole_images.h."""
+"""Window size that stands for the whole image, of any size: csrc/plan/global_pooling.h."""
 
 
 def _max_pool(translation: Translation, node: Node) -> None:

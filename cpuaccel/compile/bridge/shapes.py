@@ -35,7 +35,7 @@ def _cat(translation: Translation, node: Node) -> None:
 
 @dataclass(frozen=True)
 class ViewOp:
-    """A view op on `source`, as an op of csrc/plan/moves.h."""
+    """A view op on `source`, as an op of csrc/plan/view_ops.h."""
 
     source: Node
     kind: str
@@ -158,7 +158,7 @@ CASTS = frozenset({torch.ops.prims.convert_element_type.default})
 """Ops that make a constant from a constant, with another dtype."""
 
 VIEW_OPS = frozenset({"view", "permute", "slice"})
-"""Kinds of ops that cpuaccel runs, not oneDNN Graph: csrc/plan/moves.h."""
+"""Kinds of ops that cpuaccel runs, not oneDNN Graph: csrc/plan/view_ops.h."""
 
 _VIEW_OPS: dict[Any, Callable[[Translation, Node], ViewOp]] = {
     operator.getitem: _split_part,

@@ -21,7 +21,7 @@ class Partition:
     """Ops that run together."""
 
     kinds: tuple[str, ...]
-    """The kinds of its ops, in order, named as in oneDNN Graph or in csrc/plan/moves.h."""
+    """The kinds of its ops, in order, named as in oneDNN Graph or in csrc/plan/view_ops.h."""
     dtype: str
     reason: str
     """The reason why it was taken."""

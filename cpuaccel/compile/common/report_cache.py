@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from cpuaccel import _log
-from cpuaccel._files import write_whole
+from cpuaccel._files import write_atomically
 from cpuaccel.compile.common.report import Report
 
 
@@ -34,7 +34,7 @@ def save(key: str, report: Report) -> None:
     if config.force_disable_caches or not config.fx_graph_cache:
         return
     try:
-        write_whole(_path(key), json.dumps(asdict(report)))
+        write_atomically(_path(key), json.dumps(asdict(report)))
     except OSError as error:
         _log.logger.info("a report is not saved to disk: %s", error)
 

@@ -1,7 +1,7 @@
 """The tuning cache on disk: the fastest provider and oneDNN implementation of each layer.
 
-The first plan with a layer times them (csrc/quant/provider_tuning.h, csrc/dnnl/ranks.h). A file for
-each CPU and software version keeps the results between processes.
+The first plan with a layer times them (csrc/quant/provider_tuning.h, csrc/dnnl/tuning_cache.h). A
+file for each CPU and software version keeps the results between processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuaccel import _log, _native, _table, config
+from cpuaccel import _csv_table, _log, _native, config
 from cpuaccel._files import user_folder
 from cpuaccel._version import __version__
 
@@ -58,7 +58,7 @@ def load() -> None:
         _written = frozenset(_read())
         if _written:
             known = {row.problem: row.rank for row in _written}
-            _native.load().set_known_ranks({**known, **_native.load().known_ranks()})
+            _native.load().set_tuning_results({**known, **_native.load().tuning_results()})
         atexit.register(save)
 
 
@@ -74,7 +74,7 @@ def save() -> None:
         by_problem = {row.problem: row for row in (*_read(), *known)}
         rows = sorted(by_problem.values(), key=lambda row: row.problem)
         try:
-            _table.write(path(), TunedChoice, rows)
+            _csv_table.write(path(), TunedChoice, rows)
         except OSError as error:
             _log.logger.info("the tuning cache is not saved: %s", error)
         _written = known
@@ -82,7 +82,7 @@ def save() -> None:
 
 def _read() -> list[TunedChoice]:
     try:
-        return _table.read(path(), TunedChoice, _check)
+        return _csv_table.read(path(), TunedChoice, _check)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
@@ -99,7 +99,7 @@ def _check(row: TunedChoice) -> None:
 
 
 def _choices() -> list[TunedChoice]:
-    return [TunedChoice(*each) for each in _native.load().known_ranks().items()]
+    return [TunedChoice(*each) for each in _native.load().tuning_results().items()]
 
 
 def _digest() -> str:

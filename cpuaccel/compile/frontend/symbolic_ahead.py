@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from cpuaccel import _log
-from cpuaccel.compile.bridge.plan_text import Program
+from cpuaccel.compile.bridge.plan_text import PlanText
 from cpuaccel.compile.bridge.plan_text_parser import parse
 from cpuaccel.compile.capture.call_signature import Call, TensorSignature
 from cpuaccel.compile.capture.capture import Capture, capture, with_plan_texts
@@ -131,7 +131,7 @@ _OF_SIZES = {"view": ("axis", "dims"), "AvgPool": ("kernel", "strides")}
 """Attributes that tell how to find dynamic sizes, by kind of op."""
 
 
-def _without_sizes(text: Program) -> Any:
+def _without_sizes(text: PlanText) -> Any:
     def plain(op: Any) -> Any:
         left_out = _OF_SIZES.get(op.kind, ())
         attributes = {name: each for name, each in op.attributes.items() if name not in left_out}

@@ -3,9 +3,9 @@
 The family of a partition is the first row of `_FAMILIES` that has one of its kinds. A partition
 also has a place. A layer is in a chain with other layers, or alone. Any other partition is between
 partitions that are taken, beside one, or alone. `costs.csv` says how many times faster than
-Inductor such a partition ran together with the ops around it; `python -m benchmarks.graph.choices`
-measures it. Partitions that are not taken stay with Inductor, which fuses them with the ops around
-them.
+Inductor such a partition ran together with the ops around it; the benchmark
+`benchmarks.partition.costs` measures it. Partitions that are not taken stay with Inductor, which
+fuses them with the ops around them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from cpuaccel import _table, matmul
+from cpuaccel import _csv_table, matmul
 
 TABLE = Path(__file__).with_name("costs.csv")
 ANY = "any"
@@ -66,9 +66,9 @@ def read(path: Path) -> list[Row]:
         OSError: the file cannot be read.
         ValueError: it is not a table; the message names the file and the line.
     """
-    return _table.read(path, Row)
+    return _csv_table.read(path, Row)
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
     """Write a table that `read` reads; an existing file is replaced atomically."""
-    _table.write(path, Row, rows)
+    _csv_table.write(path, Row, rows)

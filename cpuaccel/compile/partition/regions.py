@@ -16,15 +16,15 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from cpuaccel import _native
 from cpuaccel.compile.bridge import (
     CASTS,
+    CPUACCEL_OPS,
     MUTATIONS,
-    OWN,
     TRANSLATIONS,
     VIEW_OPS,
     dequantize_weights_once,
     skip_slice_copies,
     translate_quantized,
 )
-from cpuaccel.compile.bridge.plan_text import Operation, Output, Program
+from cpuaccel.compile.bridge.plan_text import Operation, Output, PlanText
 from cpuaccel.compile.bridge.translation import Fallback, Translation, Unit
 from cpuaccel.compile.partition import cost
 from cpuaccel.compile.partition.partition import Partition
@@ -38,7 +38,7 @@ class Region:
     """Partitions that run in one call."""
 
     partitions: list[Partition]
-    plan_text: Program
+    plan_text: PlanText
     nodes: list[Node]
     inputs: list[Node]
     constants: list[Node]
@@ -152,7 +152,9 @@ def _find_partitions(graph: Graph, translation: Translation) -> list[Partition]:
     cpuaccel_ops: list[int] = []
     onednn_ops: list[int] = []
     for number in sorted(unit_of):
-        (cpuaccel_ops if translation.operations[number].kind in OWN else onednn_ops).append(number)
+        (
+            cpuaccel_ops if translation.operations[number].kind in CPUACCEL_OPS else onednn_ops
+        ).append(number)
     partitions = [Partition([number], [unit_of[number]], supported=True) for number in cpuaccel_ops]
     operations = [translation.operations[number] for number in onednn_ops]
     operations += _readers(translation)
@@ -200,11 +202,11 @@ def _readers(translation: Translation) -> Iterable[Operation]:
         number
         for unit in translation.units
         for operation in (translation.operations[number] for number in unit.operations)
-        if operation.kind in OWN
+        if operation.kind in CPUACCEL_OPS
         for number in operation.inputs
     }
     for unit in translation.units:
-        if translation.operations[unit.operations[-1]].kind in OWN:
+        if translation.operations[unit.operations[-1]].kind in CPUACCEL_OPS:
             continue
         if translation.numbers[unit.result] in read or any(
             user not in translation.unit_of for user in unit.result.users
@@ -217,7 +219,7 @@ def _readers(translation: Translation) -> Iterable[Operation]:
 
 def _plan_text(
     op_lists: list[list[Operation]], outputs: list[Output], translation: Translation
-) -> Program:
+) -> PlanText:
     """Return the text that runs these partitions, with the values that it reads from outside."""
     operations = [op for ops in op_lists for op in ops]
     preparations = list(_preparations(operations, translation))
@@ -231,7 +233,7 @@ def _plan_text(
         if number not in made:
             known = translation.is_constant(translation.node_of[number])
             (constants if known else inputs).append(number)
-    return Program(translation.values, inputs, constants, outputs, preparations, op_lists)
+    return PlanText(translation.values, inputs, constants, outputs, preparations, op_lists)
 
 
 def _mutations(operations: Iterable[Operation]) -> list[Operation]:

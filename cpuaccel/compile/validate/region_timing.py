@@ -20,7 +20,7 @@ from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
 
 from cpuaccel import _log
-from cpuaccel._turns import medians
+from cpuaccel._interleaved_timing import medians
 from cpuaccel.compile.bridge import QUANTIZED, torch_fallback
 from cpuaccel.compile.partition.cost import Choice
 from cpuaccel.compile.validate.verdict import NOISE, in_words

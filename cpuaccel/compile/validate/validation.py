@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from cpuaccel import _log, _native, _turns
+from cpuaccel import _interleaved_timing, _log, _native
 from cpuaccel._modules import tensors_of
 from cpuaccel.compile.capture.capture import Capture
 from cpuaccel.compile.capture.memory_overlap import overlaps_itself
@@ -220,7 +220,7 @@ def time_calls(validations: dict[str, Validation], budget: float) -> dict[str, l
             for prefix, validation in validations.items()
             for name, call in validation.calls().items()
         }
-        return _turns.within(calls, budget)
+        return _interleaved_timing.within(calls, budget)
 
 
 @contextmanager

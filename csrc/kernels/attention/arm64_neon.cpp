@@ -1,5 +1,5 @@
 #include "kernels/attention/impl.h"
-#include "kernels/floats/exp_neon.h"
+#include "kernels/float_vectors/exp_neon.h"
 
 namespace cpuaccel::kernels {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/scratch_pieces.h"
+#include "base/scratch_arrays.h"
 #include "kernels/attention/arithmetic.h"
 #include "kernels/attention/few_queries.h"
 #include "kernels/attention/rows.h"
@@ -39,21 +39,21 @@ class Queries {
         tile_(std::min(most, tile_queries(arithmetic.mr()))),
         keys_(even_part(call.S, kKeys, 1)),
         score_stride_(round_up(keys_, 16) + 16),
-        scratch_(ScratchSlot::gemm_dst, ScratchPieces::room<float>(tile_ * score_stride_) +
+        scratch_(ScratchSlot::gemm_dst, ScratchArrays::room<float>(tile_ * score_stride_) +
                                             AttentionRows::room(call, most, keys_)),
         scores_(scratch_.take<float>(tile_ * score_stride_)),
         rows_(call, kernels, arithmetic.tile_kernels(), most, keys_, scratch_) {
     const int64_t query = most * arithmetic.left_stride(call.E);
     const int64_t weights = tile_ * arithmetic.left_stride(keys_);
-    ScratchPieces left(ScratchSlot::gemm_a,
-                       ScratchPieces::room<float>(query) + ScratchPieces::room<float>(weights));
+    ScratchArrays left(ScratchSlot::gemm_a,
+                       ScratchArrays::room<float>(query) + ScratchArrays::room<float>(weights));
     query_ = left.take<float>(query);
     weights_ = left.take<float>(weights);
 
     const int64_t key = arithmetic.right_floats(call.E, keys_);
     const int64_t value = arithmetic.right_floats(keys_, call.E);
-    ScratchPieces right(ScratchSlot::gemm_b,
-                        ScratchPieces::room<float>(key) + ScratchPieces::room<float>(value));
+    ScratchArrays right(ScratchSlot::gemm_b,
+                        ScratchArrays::room<float>(key) + ScratchArrays::room<float>(value));
     key_ = right.take<float>(key);
     value_ = right.take<float>(value);
   }
@@ -124,7 +124,7 @@ class Queries {
   const AttentionArithmetic& arithmetic_;
   const bool rounds_;  // the softmax rounds weights to bf16
   const int64_t tile_, keys_, score_stride_;
-  ScratchPieces scratch_;
+  ScratchArrays scratch_;
   float* const scores_;
   const AttentionRows rows_;
   float *query_, *weights_, *key_, *value_;

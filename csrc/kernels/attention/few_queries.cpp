@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/scratch_pieces.h"
+#include "base/scratch_arrays.h"
 #include "kernels/attention/arithmetic.h"
 #include "kernels/attention/rows.h"
 #include "kernels/gemm/blocking.h"
@@ -28,8 +28,8 @@ class Heads {
         score_stride_(round_up(keys_, 16)),
         most_(std::clamp<int64_t>(kScores / (call.L * score_stride_), 1, call.N * call.H)),
         scratch_(ScratchSlot::gemm_dst,
-                 ScratchPieces::room<float>(most_ * call.L * score_stride_) +
-                     ScratchPieces::room<float>(call.L * floats_.left_stride(call.E)) +
+                 ScratchArrays::room<float>(most_ * call.L * score_stride_) +
+                     ScratchArrays::room<float>(call.L * floats_.left_stride(call.E)) +
                      AttentionRows::room(call, most_ * call.L, keys_)),
         scores_(scratch_.take<float>(most_ * call.L * score_stride_)),
         query_(scratch_.take<float>(call.L * floats_.left_stride(call.E))),
@@ -113,7 +113,7 @@ class Heads {
   const AttentionArithmetic floats_{false};
   const int64_t keys_, score_stride_;
   const int64_t most_;  // heads that run together
-  ScratchPieces scratch_;
+  ScratchArrays scratch_;
   float *const scores_, *const query_;
   const AttentionRows rows_;
 };

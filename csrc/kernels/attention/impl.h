@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "kernels/attention/attention.h"
-#include "kernels/floats/exp.h"
-#include "kernels/floats/lanes.h"
+#include "kernels/float_vectors/exp.h"
+#include "kernels/float_vectors/lanes.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {

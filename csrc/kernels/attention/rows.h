@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "base/scratch_pieces.h"
+#include "base/scratch_arrays.h"
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/round_up.h"
@@ -33,12 +33,12 @@ class AttentionRows {
  public:
   // Scratch bytes for `rows` rows and blocks of `keys` keys.
   static int64_t room(const AttentionCall& call, int64_t rows, int64_t keys) {
-    return ScratchPieces::room<float>(rows * round_up(call.E, 16)) +
-           2 * ScratchPieces::room<float>(rows) + ScratchPieces::room<float>(keys);
+    return ScratchArrays::room<float>(rows * round_up(call.E, 16)) +
+           2 * ScratchArrays::room<float>(rows) + ScratchArrays::room<float>(keys);
   }
 
   AttentionRows(const AttentionCall& call, const AttentionKernels& kernels,
-                const GemmKernels& floats, int64_t rows, int64_t keys, ScratchPieces& from)
+                const GemmKernels& floats, int64_t rows, int64_t keys, ScratchArrays& from)
       : call_(call),
         kernels_(kernels),
         floats_(floats),

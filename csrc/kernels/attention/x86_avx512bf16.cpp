@@ -1,5 +1,5 @@
 #include "kernels/attention/impl.h"
-#include "kernels/floats/exp_avx512.h"
+#include "kernels/float_vectors/exp_avx512.h"
 
 namespace cpuaccel::kernels {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/parallel.h"
 #include "base/scratch.h"
-#include "kernels/table/table.h"
+#include "kernels/lookup_table/lookup_table.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -105,7 +105,7 @@ void binary_value_u8(BinaryOp op, const uint8_t* a, uint8_t b, uint8_t* dst, int
   table.fill(b);
   first_usable(binary_kernels(op))
       .function(values.data(), table.data(), table.data(), kTableEntries, q);
-  table_u8(a, dst, count, table.data());
+  lookup_table_u8(a, dst, count, table.data());
 }
 
 }  // namespace cpuaccel::kernels

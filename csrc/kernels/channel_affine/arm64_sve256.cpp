@@ -1,5 +1,5 @@
 #include "kernels/channel_affine/channel_affine.h"
-#include "kernels/floats/bytes_sve256.h"
+#include "kernels/float_vectors/bytes_sve256.h"
 
 namespace cpuaccel::kernels {
 

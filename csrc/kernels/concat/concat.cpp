@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "kernels/table/table.h"
+#include "kernels/lookup_table/lookup_table.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -36,7 +36,7 @@ void copy_rows(const uint8_t* src, int64_t src_stride, uint8_t* dst, int64_t dst
 
 // Short rows go through the table several at a time.
 void place(const ConcatPart& part, uint8_t* dst, int64_t dst_stride, int64_t rows,
-           TableFunction* look_up) {
+           LookupTableFunction* look_up) {
   const auto& [src, columns, stride, table] = part;
   if (table == nullptr) {
     copy_rows(src, stride, dst, dst_stride, columns, rows);
@@ -65,7 +65,7 @@ void place(const ConcatPart& part, uint8_t* dst, int64_t dst_stride, int64_t row
 }  // namespace
 
 void concat_u8(std::span<const ConcatPart> parts, uint8_t* dst, int64_t rows) {
-  const auto look_up = first_usable(table_kernels()).function;
+  const auto look_up = first_usable(lookup_table_kernels()).function;
   int64_t dst_columns = 0;
   for (const auto& part : parts) {
     dst_columns += part.columns;

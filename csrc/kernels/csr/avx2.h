@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-#include "kernels/floats/avx2.h"
+#include "kernels/float_vectors/avx2.h"
 #include "kernels/gemm/half.h"
 
 namespace cpuaccel::kernels {

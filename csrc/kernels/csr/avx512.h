@@ -6,7 +6,7 @@
 
 #include "kernels/csr/avx2.h"
 #include "kernels/csr/beside_wider.h"
-#include "kernels/floats/avx512.h"
+#include "kernels/float_vectors/avx512.h"
 
 namespace cpuaccel::kernels {
 namespace {

@@ -2,7 +2,7 @@
 // only.
 #pragma once
 
-#include "kernels/floats/neon.h"
+#include "kernels/float_vectors/neon.h"
 #include "kernels/gemm/half.h"
 
 namespace cpuaccel::kernels {

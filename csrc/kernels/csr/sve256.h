@@ -2,7 +2,7 @@
 // flags of that vector length only.
 #pragma once
 
-#include "kernels/floats/sve256.h"
+#include "kernels/float_vectors/sve256.h"
 #include "kernels/gemm/half.h"
 
 namespace cpuaccel::kernels {

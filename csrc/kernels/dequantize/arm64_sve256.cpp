@@ -1,5 +1,5 @@
 #include "kernels/dequantize/dequantize.h"
-#include "kernels/floats/bytes_sve256.h"
+#include "kernels/float_vectors/bytes_sve256.h"
 
 namespace cpuaccel::kernels {
 

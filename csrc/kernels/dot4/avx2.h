@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/floats/exp_avx2.h"
+#include "kernels/float_vectors/exp_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {

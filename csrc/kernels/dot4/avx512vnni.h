@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/floats/exp_avx512.h"
+#include "kernels/float_vectors/exp_avx512.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/floats/exp_neon.h"
+#include "kernels/float_vectors/exp_neon.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {

@@ -14,7 +14,7 @@
 
 #include "kernels/conv_function.h"
 #include "kernels/dwconv/dwconv.h"
-#include "kernels/floats/exp_avx2.h"
+#include "kernels/float_vectors/exp_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {

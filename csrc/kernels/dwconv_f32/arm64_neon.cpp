@@ -1,6 +1,6 @@
 #include "kernels/dwconv_f32/pixels.h"
 #include "kernels/dwconv_f32/planes.h"
-#include "kernels/floats/neon.h"
+#include "kernels/float_vectors/neon.h"
 
 namespace cpuaccel::kernels {
 namespace {

@@ -2,9 +2,9 @@
 // of their ISA only.
 #pragma once
 
-#include "kernels/floats/avx2.h"
+#include "kernels/float_vectors/avx2.h"
 #if defined(__AVX512F__)
-#include "kernels/floats/avx512.h"
+#include "kernels/float_vectors/avx512.h"
 #endif
 
 namespace cpuaccel::kernels {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/edge_softmax/edge_softmax.h"
-#include "kernels/floats/exp.h"
+#include "kernels/float_vectors/exp.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {

@@ -1,5 +1,5 @@
 #include "kernels/edge_softmax/impl.h"
-#include "kernels/floats/exp_avx2.h"
+#include "kernels/float_vectors/exp_avx2.h"
 
 namespace cpuaccel::kernels {
 

@@ -1,5 +1,5 @@
 #include "kernels/edge_softmax/impl.h"
-#include "kernels/floats/exp_avx512.h"
+#include "kernels/float_vectors/exp_avx512.h"
 
 namespace cpuaccel::kernels {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/floats/avx2.h"
+#include "kernels/float_vectors/avx2.h"
 #include "kernels/gemm/blocks.h"
 #include "kernels/gemm/dot_tiles.h"
 #include "kernels/gemm/half_avx2.h"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/floats/neon.h"
+#include "kernels/float_vectors/neon.h"
 #include "kernels/gemm/blocks.h"
 #include "kernels/gemm/dot_tiles.h"
 #include "kernels/gemm/half_neon.h"

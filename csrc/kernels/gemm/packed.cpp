@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/kept_block.h"
+#include "base/huge_page_block.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/pieces.h"
@@ -20,7 +20,7 @@ GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N)
 GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* for_row)
     : GemmPacked(nullptr, b.type, K, N, for_row().nr, for_row().packed_kc) {
   row_ = for_row;
-  owned_ = kept_block(bytes());
+  owned_ = huge_page_block(bytes());
   data_ = reinterpret_cast<char*>(owned_.get());
   pack(b);
 }

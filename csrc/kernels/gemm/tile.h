@@ -4,12 +4,12 @@
 
 #include <cstdint>
 
-#include "kernels/ahead_lines.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/prefetch.h"
 #include "kernels/gemm/start.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
+#include "kernels/spread_prefetch.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -50,12 +50,12 @@ CPUACCEL_INLINE void tile_step(typename V::Vector (&sums)[kRows][kVectors],
 // Each of an element's kSets sums takes every kSets-th step. With few rows and one sum, each step
 // would wait for the one before it.
 template <typename V, typename E, int kRows, int kVectors>
-void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
+void tile(const TileCall& call, int64_t row, const SpreadPrefetch& asked) {
   using Vector = typename V::Vector;
   constexpr int kBases = (kRows + V::kRowsToBase - 1) / V::kRowsToBase;
   constexpr int kSets = V::template kSets<kRows>;
   static_assert(kSteps % kSets == 0);
-  AheadLines ahead = asked;
+  SpreadPrefetch ahead = asked;
   Vector sums[kSets][kRows][kVectors];
   float* c = call.c + row * call.c_stride;
   CPUACCEL_UNROLL
@@ -120,7 +120,7 @@ void tile(const TileCall& call, int64_t row, const AheadLines& asked) {
   }
 }
 
-using TileRows = void(const TileCall& call, int64_t row, const AheadLines& asked);
+using TileRows = void(const TileCall& call, int64_t row, const SpreadPrefetch& asked);
 
 template <typename V, typename E, int kVectors, int kRows>
 CPUACCEL_INLINE TileRows* rows_function(int64_t rows) {
@@ -157,7 +157,7 @@ void tiles_of(const TileCall& call) {
   // A single run of lines is prefetched within tiles.
   const bool is_run = call.next.rows == 1;
   PrefetchWalk prefetch(is_run ? GemmPrefetch{} : call.next, count);
-  AheadWalk ahead(call.next.data, is_run ? call.next.bytes : 0, call.k / kSteps, count);
+  SpreadPrefetchLoops ahead(call.next.data, is_run ? call.next.bytes : 0, call.k / kSteps, count);
   int64_t row = 0;
   for (int64_t i = 0; i < count; ++i) {
     prefetch();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/floats/lanes.h"
+#include "kernels/float_vectors/lanes.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 #include "kernels/layer_norm/layer_norm.h"

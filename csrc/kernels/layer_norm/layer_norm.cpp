@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/parallel.h"
-#include "base/scratch_pieces.h"
+#include "base/scratch_arrays.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/quantize/quantize.h"
@@ -32,7 +32,7 @@ void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int6
   const auto quantize = first_usable(quantize_kernels()).function;
   const float inverse_scale = 1.0f / call.scale;
   const int64_t unkept = call.dst == nullptr ? call.columns : 0;
-  ScratchPieces memory(ScratchSlot::gemm_a, ScratchPieces::room<float>(unkept));
+  ScratchArrays memory(ScratchSlot::gemm_a, ScratchArrays::room<float>(unkept));
   auto* const one_row = memory.take<float>(unkept);
   for (int64_t r = begin; r < end; ++r) {
     const int64_t offset = r * call.columns;
@@ -53,7 +53,7 @@ void rows_of_halves(const LayerNormCall& call, LayerNormFunction* function, int6
                     int64_t end) {
   const GemmKernels& halves = first_usable(gemm_kernels()).function();
   const int64_t columns = call.columns;
-  ScratchPieces memory(ScratchSlot::gemm_a, 3 * ScratchPieces::room<float>(columns));
+  ScratchArrays memory(ScratchSlot::gemm_a, 3 * ScratchArrays::room<float>(columns));
   auto* x = memory.take<float>(columns);
   auto* addend = memory.take<float>(columns);
   auto* dst = memory.take<float>(columns);

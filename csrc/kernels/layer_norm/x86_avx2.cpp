@@ -1,4 +1,4 @@
-#include "kernels/floats/exp_avx2.h"
+#include "kernels/float_vectors/exp_avx2.h"
 #include "kernels/layer_norm/impl.h"
 
 namespace cpuaccel::kernels {

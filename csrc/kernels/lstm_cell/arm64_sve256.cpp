@@ -1,4 +1,4 @@
-#include "kernels/floats/exp_sve256.h"
+#include "kernels/float_vectors/exp_sve256.h"
 #include "kernels/lstm_cell/impl.h"
 #include "kernels/lstm_cell/lstm_cell.h"
 

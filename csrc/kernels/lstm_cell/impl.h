@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/floats/exp.h"
+#include "kernels/float_vectors/exp.h"
 #include "kernels/inline.h"
 #include "kernels/lstm_cell/lstm_cell.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/floats/exp_avx512.h"
+#include "kernels/float_vectors/exp_avx512.h"
 #include "kernels/minmax/impl.h"
 
 namespace cpuaccel::kernels {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/kept_block.h"
+#include "base/huge_page_block.h"
 #include "base/parallel.h"
 #include "kernels/kernel_list.h"
 #include "kernels/peaks/peak_kernels.h"
@@ -117,7 +117,7 @@ using Memory = std::vector<AlignedBlock>;
 std::shared_ptr<Memory> memory(int threads, int64_t bytes) {
   auto blocks = std::make_shared<Memory>();
   for (int thread = 0; thread < threads; ++thread) {
-    blocks->push_back(kept_block(static_cast<size_t>(bytes)));
+    blocks->push_back(huge_page_block(static_cast<size_t>(bytes)));
     std::memset(blocks->back().get(), 1, static_cast<size_t>(bytes));
   }
   return blocks;

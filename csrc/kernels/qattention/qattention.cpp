@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/parallel.h"
-#include "base/scratch_pieces.h"
+#include "base/scratch_arrays.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/qattention/operand.h"
 #include "kernels/round_up.h"
@@ -134,14 +134,14 @@ class Queries {
   struct Sizes {
     int64_t left, right, sums, columns;
     Sizes(const QattentionCall& call, const Queries& of, int64_t most)
-        : left(ScratchPieces::room<uint8_t>(most * of.query_stride_) +
-               ScratchPieces::room<uint8_t>(most * of.weight_stride_)),
-          right(ScratchPieces::room<std::byte>(QattentionOperand::bytes(call.E, call.S)) +
-                ScratchPieces::room<std::byte>(QattentionOperand::bytes(call.S, call.E)) +
-                ScratchPieces::room<uint8_t>(call.S * call.E)),
+        : left(ScratchArrays::room<uint8_t>(most * of.query_stride_) +
+               ScratchArrays::room<uint8_t>(most * of.weight_stride_)),
+          right(ScratchArrays::room<std::byte>(QattentionOperand::bytes(call.E, call.S)) +
+                ScratchArrays::room<std::byte>(QattentionOperand::bytes(call.S, call.E)) +
+                ScratchArrays::room<uint8_t>(call.S * call.E)),
           columns(std::max(call.S, call.E)) {
-      sums = ScratchPieces::room<float>(most * call.S) + ScratchPieces::room<float>(most * call.E) +
-             ScratchPieces::room<float>(call.S) + 2 * ScratchPieces::room<float>(columns);
+      sums = ScratchArrays::room<float>(most * call.S) + ScratchArrays::room<float>(most * call.E) +
+             ScratchArrays::room<float>(call.S) + 2 * ScratchArrays::room<float>(columns);
     }
   };
 
@@ -266,7 +266,7 @@ class Queries {
   SoftmaxResult (*const softmax_)(const SoftmaxRow& row);
   const int64_t query_stride_, weight_stride_;
   const Sizes sizes_;
-  ScratchPieces left_, right_, sums_;
+  ScratchArrays left_, right_, sums_;
   uint8_t *query_, *weights_;
   QattentionOperand keys_, values_;
   uint8_t* gathered_;

@@ -86,13 +86,13 @@ bool wants_low_runs(const QconvWeights& weights, [[maybe_unused]] QconvFunction*
 }
 
 int64_t QconvLowRuns::room(const QconvLayout& layout) {
-  return ScratchPieces::room<const uint8_t*>(entries(layout)) +
-         ScratchPieces::room<QconvExcess>(most_excess(layout)) +
-         ScratchPieces::room<int32_t>(kFirsts) + ScratchPieces::room<uint8_t>(kMarks) +
-         ScratchPieces::room<uint8_t>(entries(layout) * run_bytes(layout));
+  return ScratchArrays::room<const uint8_t*>(entries(layout)) +
+         ScratchArrays::room<QconvExcess>(most_excess(layout)) +
+         ScratchArrays::room<int32_t>(kFirsts) + ScratchArrays::room<uint8_t>(kMarks) +
+         ScratchArrays::room<uint8_t>(entries(layout) * run_bytes(layout));
 }
 
-QconvLowRuns::QconvLowRuns(const QconvCall& call, ScratchPieces& memory)
+QconvLowRuns::QconvLowRuns(const QconvCall& call, ScratchArrays& memory)
     : call_(call),
       layout_(call.weights->layout),
       whole_table_(memory.take<const uint8_t*>(entries(layout_))),

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/scratch_pieces.h"
+#include "base/scratch_arrays.h"
 #include "kernels/qconv/qconv.h"
 
 namespace cpuaccel::kernels {
@@ -16,7 +16,7 @@ class QconvLowRuns {
   // Bytes that the constructor takes from `memory`.
   static int64_t room(const QconvLayout& layout);
 
-  QconvLowRuns(const QconvCall& call, ScratchPieces& memory);
+  QconvLowRuns(const QconvCall& call, ScratchArrays& memory);
 
   // Clamps the runs in `table`, which are those of the panel's pixels, to 127 and stores the excess
   // in `panel`. Leaves the runs as they are if there is too much excess.

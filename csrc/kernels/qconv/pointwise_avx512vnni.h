@@ -14,12 +14,12 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/ahead_lines.h"
 #include "kernels/conv_function.h"
 #include "kernels/dot4/avx512vnni.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 #include "kernels/qconv/qconv.h"
+#include "kernels/spread_prefetch.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -135,11 +135,11 @@ struct QconvPointwise {
     const int64_t least = panel.pixels / tiles, taller = panel.pixels % tiles;
     const int64_t next = filled - v - kVectors;
     const int64_t wanted = kAsks ? (next < 3 ? next : 3) * kept.block : 0;
-    AheadWalk ahead(kept.weights + kVectors * kept.block, wanted, steps, tiles);
+    SpreadPrefetchLoops ahead(kept.weights + kVectors * kept.block, wanted, steps, tiles);
     for (int64_t tile = 0, pixel = 0; tile < tiles; ++tile) {
       const int64_t height = least + (tile < taller ? 1 : 0);
       const Lines of = lines(pixel, height, copies);
-      const AheadLines asked = ahead.next();
+      const SpreadPrefetch asked = ahead.next();
       if (in_place) {
         tile_of<kVectors, kAsks>(height, *channels, of, asked, reinterpret_cast<Result*>(dst), OC);
       } else {
@@ -218,7 +218,7 @@ struct QconvPointwise {
 
   template <int kVectors, bool kAsks>
   CPUACCEL_INLINE void tile_of(int64_t height, const Channels<kVectors>& channels, const Lines& of,
-                               const AheadLines& ahead, Result* dst, int64_t dst_stride) const {
+                               const SpreadPrefetch& ahead, Result* dst, int64_t dst_stride) const {
     static_assert(kPixels == 8);
     switch (height) {
       case 2:
@@ -240,7 +240,7 @@ struct QconvPointwise {
 
   template <int kHeight, int kVectors, bool kAsks>
   [[gnu::noinline]] void tile(const Channels<kVectors>& channels, const Lines& of,
-                              [[maybe_unused]] AheadLines ahead, Result* dst,
+                              [[maybe_unused]] SpreadPrefetch ahead, Result* dst,
                               int64_t dst_stride) const {
     __m512i acc[kHeight][kVectors];
     CPUACCEL_UNROLL

@@ -74,7 +74,7 @@ void qconv(const QconvCall& call, QconvFunction* function) {
   const bool low = wants_low_runs(*call.weights, function);
   const int64_t room = QconvRuns::room(layout) + (low ? QconvLowRuns::room(layout) : 0);
   const auto body = [&](int64_t begin, int64_t end) {
-    ScratchPieces memory(ScratchSlot::runs, room);
+    ScratchArrays memory(ScratchSlot::runs, room);
     QconvRuns runs(call, memory);
     std::optional<QconvLowRuns> low_runs;
     if (low) {

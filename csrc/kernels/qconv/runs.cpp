@@ -23,12 +23,12 @@ bool qconv_is_dense_1x1(const QconvShape& s) {
 }
 
 int64_t QconvRuns::room(const QconvLayout& layout) {
-  return ScratchPieces::room<const uint8_t*>(entries(layout)) +
-         ScratchPieces::room<uint8_t>(reach_of(layout)) +
-         ScratchPieces::room<uint8_t>(entries(layout) * reach_of(layout));
+  return ScratchArrays::room<const uint8_t*>(entries(layout)) +
+         ScratchArrays::room<uint8_t>(reach_of(layout)) +
+         ScratchArrays::room<uint8_t>(entries(layout) * reach_of(layout));
 }
 
-QconvRuns::QconvRuns(const QconvCall& call, ScratchPieces& memory)
+QconvRuns::QconvRuns(const QconvCall& call, ScratchArrays& memory)
     : call_(call),
       shape_(call.weights->shape),
       layout_(call.weights->layout),

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/scratch_pieces.h"
+#include "base/scratch_arrays.h"
 #include "kernels/qconv/qconv.h"
 
 namespace cpuaccel::kernels {
@@ -19,7 +19,7 @@ class QconvRuns {
   // Bytes that the constructor takes from `memory`.
   static int64_t room(const QconvLayout& layout);
 
-  QconvRuns(const QconvCall& call, ScratchPieces& memory);
+  QconvRuns(const QconvCall& call, ScratchArrays& memory);
 
   // Layout of QconvPanel::runs.
   const uint8_t** table() const { return table_; }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/kept_block.h"
+#include "base/huge_page_block.h"
 #include "kernels/qconv/qconv.h"
 
 namespace cpuaccel::kernels {
@@ -236,7 +236,7 @@ QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights, QconvFor
   packed.magnitude = magnitude(shape, weights);
   const auto values = static_cast<size_t>(value_bytes(packed.layout));
   const auto sums = static_cast<size_t>(sum_bytes(packed.layout));
-  packed.values = kept_block(values);
+  packed.values = huge_page_block(values);
   packed.channel_sums = aligned_block(sums);
   packed.bytes = static_cast<int64_t>(values + sums);
   std::fill_n(packed.values.get(), values, std::byte{0});

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "kernels/conv_function.h"
-#include "kernels/floats/exp_neon.h"
+#include "kernels/float_vectors/exp_neon.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
 #include "kernels/qgemm/kernels.h"

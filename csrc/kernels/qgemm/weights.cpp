@@ -2,7 +2,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/kept_block.h"
+#include "base/huge_page_block.h"
 #include "base/parallel.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/qgemm/kernels.h"
@@ -107,7 +107,7 @@ QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
   packed.bytes = qgemm_packed_bytes(plain.K, plain.N, row);
   const int64_t sums = panels(packed) * kernels.nr;
   packed.column_sums = aligned_block(static_cast<size_t>(sums) * sizeof(int32_t));
-  packed.values = kept_block(static_cast<size_t>(sums * padded_k(packed)));
+  packed.values = huge_page_block(static_cast<size_t>(sums * padded_k(packed)));
   const AlignedBlock ones = row_of_ones(packed);
   const int64_t grain = kGrain / (kernels.nr * (plain.K + 1)) + 1;
   for_each_piece(panels(packed), grain, [&](int64_t panel) {

@@ -1,4 +1,4 @@
-#include "kernels/floats/bytes_sve256.h"
+#include "kernels/float_vectors/bytes_sve256.h"
 #include "kernels/quantize/quantize.h"
 
 namespace cpuaccel::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/floats/exp_sve256.h"
+#include "kernels/float_vectors/exp_sve256.h"
 #include "kernels/silu_f32/impl.h"
 #include "kernels/silu_f32/silu_f32.h"
 

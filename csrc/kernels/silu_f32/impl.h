@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/floats/silu.h"
+#include "kernels/float_vectors/silu.h"
 
 namespace cpuaccel::kernels {
 namespace {

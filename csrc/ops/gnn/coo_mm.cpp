@@ -13,8 +13,8 @@
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/gnn/rows.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -94,7 +94,7 @@ at::Tensor product_of_few(const at::Tensor& sparse, const at::Tensor& dense) {
 }
 
 at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
-  CPUACCEL_OWN_CALL(sparse_mm);
+  CPUACCEL_KERNEL_CALL(sparse_mm);
   if (at::Tensor few = product_of_few(sparse, dense); few.defined()) {
     return few;
   }
@@ -129,7 +129,7 @@ at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
   if (reason == nullptr) {
     return product(mat1, mat2);
   }
-  count_refusal(kName, reason);
+  report_fallback(kName, reason);
   return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
 }
 

@@ -14,11 +14,11 @@
 #include <optional>
 #include <tuple>
 
-#include "kernels/extreme_grad/extreme_grad.h"
 #include "kernels/spmm/spmm.h"
+#include "kernels/spmm_amax_grad/spmm_amax_grad.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -44,7 +44,7 @@ at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const Opti
   const at::Tensor values = values_of(kForward, weight, x.scalar_type(), graph.csr.nnz);
   const at::Tensor src = x.contiguous();
   at::Tensor dst = at::detail::empty_cpu({rows, x.size(1)}, x.scalar_type());
-  CPUACCEL_OWN_CALL(edge_extreme);
+  CPUACCEL_KERNEL_CALL(edge_extreme);
   kernels::SpmmCall call;
   call.csr = graph.csr;
   call.K = src.size(1);
@@ -84,8 +84,8 @@ std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Te
   if (of_weight && x.size(1) == 0) {
     grad_weight.zero_();
   }
-  CPUACCEL_OWN_CALL(edge_extreme_backward);
-  kernels::ExtremeGradCall call;
+  CPUACCEL_KERNEL_CALL(edge_extreme_backward);
+  kernels::SpmmAmaxGradCall call;
   call.csr = graph.csr;
   call.columns = by_nodes.columns;
   call.K = x.size(1);
@@ -97,7 +97,7 @@ std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Te
   call.share = share.mutable_data_ptr();
   call.grad_src = of_x ? grad_x.mutable_data_ptr() : nullptr;
   call.grad_values = of_weight ? grad_weight.mutable_data_ptr() : nullptr;
-  kernels::extreme_grad(call);
+  kernels::spmm_amax_grad(call);
   return {grad_x, grad_weight};
 }
 

@@ -20,7 +20,7 @@
 #include "kernels/edge_heads/edge_heads.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -69,7 +69,7 @@ at::Tensor edge_sum_heads(const at::Tensor& x, const at::Tensor& edges, const at
   if (dst.numel() == 0) {
     return dst;
   }
-  CPUACCEL_OWN_CALL(edge_sum_heads);
+  CPUACCEL_KERNEL_CALL(edge_sum_heads);
   const auto by_nodes = by_source(kSum, graph);
   const at::Tensor src = x.contiguous(), weights = weight.contiguous();
   auto call = call_of(by_nodes, graph, transposed, heads, columns, x.scalar_type());
@@ -98,7 +98,7 @@ std::tuple<at::Tensor, at::Tensor> edge_sum_heads_backward(const at::Tensor& gra
   if (x.numel() == 0) {
     return {of_x, of_weight.zero_()};
   }
-  CPUACCEL_OWN_CALL(edge_sum_heads_backward);
+  CPUACCEL_KERNEL_CALL(edge_sum_heads_backward);
   const auto by_nodes = by_source(kSumBackward, graph);
   const at::Tensor own = x.contiguous(), src = grad.contiguous(), weights = weight.contiguous();
   auto call = call_of(by_nodes, graph, !transposed, heads, columns, type);
@@ -121,7 +121,7 @@ at::Tensor edge_dot_heads(const at::Tensor& a, const at::Tensor& b, const at::Te
   if (columns == 0) {
     return dst.zero_();
   }
-  CPUACCEL_OWN_CALL(edge_dot_heads);
+  CPUACCEL_KERNEL_CALL(edge_dot_heads);
   const auto by_nodes = by_source(kDot, graph);
   const at::Tensor own = a.contiguous(), src = b.contiguous();
   auto call = call_of(by_nodes, graph, false, heads, columns, a.scalar_type());
@@ -146,7 +146,7 @@ Edges check_gatv2(const char* op, const at::Tensor& src, const at::Tensor& dst,
 at::Tensor gatv2_scores(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& att,
                         const at::Tensor& edges, double slope) {
   const auto graph = check_gatv2(kScores, src, dst, att, edges);
-  CPUACCEL_OWN_CALL(gatv2_scores);
+  CPUACCEL_KERNEL_CALL(gatv2_scores);
   const auto by_nodes = by_source(kScores, graph);
   const at::Tensor from = src.contiguous(), own = dst.contiguous(), factors = att.contiguous();
   at::Tensor scores = at::detail::empty_cpu({graph.csr.nnz, att.size(0)}, src.scalar_type());
@@ -182,7 +182,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gatv2_scores_backward(
   const auto graph = check_gatv2(kBackward, src, dst, att, edges);
   const auto type = src.scalar_type();
   check_dense(kBackward, "grad", grad, type, {graph.csr.nnz, att.size(0)});
-  CPUACCEL_OWN_CALL(gatv2_scores_backward);
+  CPUACCEL_KERNEL_CALL(gatv2_scores_backward);
   const auto by_nodes = by_source(kBackward, graph);
   const at::Tensor from = src.contiguous(), own = dst.contiguous(), factors = att.contiguous();
   const at::Tensor weights = grad.contiguous();

@@ -11,7 +11,7 @@
 #include "kernels/edge_softmax/edge_softmax.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -46,7 +46,7 @@ at::Tensor edge_softmax(const at::Tensor& scores, const at::Tensor& edges, int64
   if (alpha.numel() == 0) {
     return alpha;
   }
-  CPUACCEL_OWN_CALL(edge_softmax);
+  CPUACCEL_KERNEL_CALL(edge_softmax);
   const at::Tensor from = scores.contiguous();
   auto call = call_of(graph, scores, EdgeSoftmaxStep::softmax);
   call.scores = from.const_data_ptr();
@@ -65,7 +65,7 @@ at::Tensor edge_softmax_backward(const at::Tensor& grad, const at::Tensor& alpha
   if (alpha.numel() == 0) {
     return of_scores;
   }
-  CPUACCEL_OWN_CALL(edge_softmax_backward);
+  CPUACCEL_KERNEL_CALL(edge_softmax_backward);
   const at::Tensor weights = alpha.contiguous(), from = grad.contiguous();
   auto call = call_of(graph, alpha, EdgeSoftmaxStep::gradient);
   call.alpha = weights.const_data_ptr();
@@ -89,7 +89,7 @@ at::Tensor gat_alpha(const at::Tensor& src, const at::Tensor& dst, const at::Ten
   if (alpha.numel() == 0) {
     return alpha;
   }
-  CPUACCEL_OWN_CALL(gat_alpha);
+  CPUACCEL_KERNEL_CALL(gat_alpha);
   by_source(kAlpha, graph);  // checks every index
   const at::Tensor from = src.contiguous(), own = dst.contiguous();
   auto call = call_of(graph, src, EdgeSoftmaxStep::softmax);
@@ -114,7 +114,7 @@ std::tuple<at::Tensor, at::Tensor> gat_alpha_backward(const at::Tensor& grad,
   if (alpha.numel() == 0) {
     return {of_src.zero_(), of_dst.zero_()};
   }
-  CPUACCEL_OWN_CALL(gat_alpha_backward);
+  CPUACCEL_KERNEL_CALL(gat_alpha_backward);
   const auto by_nodes = by_source(kAlphaBackward, graph);
   const at::Tensor from = src.contiguous(), own = dst.contiguous();
   const at::Tensor weights = alpha.contiguous(), of_alpha = grad.contiguous();

@@ -19,7 +19,7 @@
 
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -78,7 +78,7 @@ SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const Option
   check_rows(kForward, "x", x, type);
   const auto graph = edges_in(kForward, edges, x.size(0), rows);
   const std::array<int64_t, 2> sizes{rows, x.size(1)};
-  CPUACCEL_OWN_CALL(edge_stats);
+  CPUACCEL_KERNEL_CALL(edge_stats);
   const at::Tensor src = x.contiguous();
   const at::Tensor shifts = rows_like(kForward, "shift", shift, type, sizes);
   std::array<at::Tensor, 6> made;
@@ -116,7 +116,7 @@ std::tuple<at::Tensor, at::Tensor> backward(
   const auto like = [&](const char* name, const OptionalTensor& tensor, bool asked = true) {
     return asked ? rows_like(kBackward, name, tensor, type, sizes) : at::Tensor();
   };
-  CPUACCEL_OWN_CALL(edge_stats_backward);
+  CPUACCEL_KERNEL_CALL(edge_stats_backward);
   const at::Tensor src = x.contiguous(), shifts = like("shift", shift);
   const std::array stats{like("mean", mean, wanted[0]),
                          at::Tensor(),

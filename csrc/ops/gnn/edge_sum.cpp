@@ -20,7 +20,7 @@
 #include "kernels/spmm/spmm.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 #include "ops/tensor_cache.h"
 
 namespace cpuaccel::ops {
@@ -64,7 +64,7 @@ at::Tensor edge_sum(const at::Tensor& x, const at::Tensor& edges, const Optional
   }
   const at::Tensor src = x.contiguous();
   at::Tensor dst = at::detail::empty_cpu({rows, x.size(1)}, x.scalar_type());
-  CPUACCEL_OWN_CALL(edge_sum);
+  CPUACCEL_KERNEL_CALL(edge_sum);
   kernels::SpmmCall call;
   call.csr = graph.csr;
   call.K = src.size(1);
@@ -96,7 +96,7 @@ at::Tensor edge_dot(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
   const auto graph = edges_in(kDot, edges, b.size(0), a.size(0));
   const at::Tensor left = a.contiguous(), right = b.contiguous();
   at::Tensor dst = at::detail::empty_cpu({graph.csr.nnz}, a.scalar_type());
-  CPUACCEL_OWN_CALL(edge_dot);
+  CPUACCEL_KERNEL_CALL(edge_dot);
   kernels::SddmmCall call;
   call.csr = graph.csr;
   call.K = a.size(1);

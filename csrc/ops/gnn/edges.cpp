@@ -16,7 +16,7 @@
 
 #include "kernels/csr/edges.h"
 #include "ops/gnn/rows.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 #include "ops/tensor_cache.h"
 
 namespace cpuaccel::ops {
@@ -97,7 +97,7 @@ at::Tensor edge_order(const at::Tensor& edges, int64_t num_dst) {
 
 at::Tensor sort_by_destination(const char* op, const at::Tensor& src, const at::Tensor& dst,
                                int64_t num_src, int64_t num_dst) {
-  CPUACCEL_OWN_CALL(sort_edges);
+  CPUACCEL_KERNEL_CALL(sort_edges);
   const int64_t count = src.numel();
   const bool narrow =
       kernels::fits_int32(count) && kernels::fits_int32(num_src) && kernels::fits_int32(num_dst);

@@ -39,7 +39,7 @@ bool put(at::Tensor& self, const OptionalTensors& indices, const at::Tensor& val
          bool accumulate) {
   std::optional<at::Tensor> index;
   if (const char* reason = fallback_reason(self, indices, values, accumulate, index)) {
-    count_refusal(op_name(Op::index_put), reason);
+    report_fallback(op_name(Op::index_put), reason);
     return false;
   }
   const int64_t N = self.size(0);

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "kernels/sample/sample.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -194,7 +194,7 @@ Sampled neighbor_sample(at::TensorList colptr, at::TensorList row, at::IntArrayR
   call.replace = replace;
   call.disjoint = disjoint;
   call.induced = induced;
-  CPUACCEL_OWN_CALL(neighbor_sample);
+  CPUACCEL_KERNEL_CALL(neighbor_sample);
   kernels::Sample sample;
   check_fault(kernels::neighbor_sample(call, sample), call);
   Sampled result;

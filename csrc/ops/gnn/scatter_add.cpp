@@ -52,7 +52,7 @@ at::Tensor index_add(const at::Tensor& self, int64_t dim, const at::Tensor& inde
                      const at::Tensor& source, const at::Scalar& alpha) {
   at::Tensor out;
   if (const char* reason = factor(alpha)) {
-    count_refusal(op_name(Op::index_add), reason);
+    report_fallback(op_name(Op::index_add), reason);
   } else if (scattered_into_new({Op::index_add, self, dim, index, source, {}}, out, kAdd)) {
     return out;
   }
@@ -63,7 +63,7 @@ template <OpName>
 at::Tensor& index_add_in_place(at::Tensor& self, int64_t dim, const at::Tensor& index,
                                const at::Tensor& source, const at::Scalar& alpha) {
   if (const char* reason = factor(alpha)) {
-    count_refusal(op_name(Op::index_add), reason);
+    report_fallback(op_name(Op::index_add), reason);
   } else if (scattered_in_place({Op::index_add, self, dim, index, source, {}}, kAdd)) {
     return self;
   }
@@ -75,7 +75,7 @@ template <OpName>
 at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                           const at::Tensor& source, const at::Scalar& alpha, at::Tensor& out) {
   if (const char* reason = factor(alpha)) {
-    count_refusal(op_name(Op::index_add), reason);
+    report_fallback(op_name(Op::index_add), reason);
   } else if (scattered_into({Op::index_add, self, dim, index, source, {}}, out, kAdd)) {
     return out;
   }

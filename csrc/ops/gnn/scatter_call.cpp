@@ -4,7 +4,7 @@
 
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -39,10 +39,10 @@ const char* out_fallback_reason(const ScatterArguments& call, const at::Tensor& 
 bool ran(const char* reason, const ScatterArguments& arguments, const at::Tensor& out,
          ScatterBody body) {
   if (reason != nullptr) {
-    count_refusal(op_name(arguments.op), reason);
+    report_fallback(op_name(arguments.op), reason);
     return false;
   }
-  const OwnCall own_call(arguments.op);
+  const KernelCall kernel_call(arguments.op);
   const at::Tensor src = with_rows(arguments.src);
   const bool half = is_half(out.scalar_type());
   const at::Tensor dst = half ? out.to(at::kFloat).contiguous() : out;

@@ -22,7 +22,7 @@ namespace {
 std::optional<Reduction> reduction_for(Op op, std::string_view reduce) {
   const auto reduction = reduction_of(reduce);
   if (!reduction || (op == Op::index_reduce && reduce == "sum")) {
-    count_refusal(op_name(op), reasons::kReduction);
+    report_fallback(op_name(op), reasons::kReduction);
     return std::nullopt;
   }
   return reduction;

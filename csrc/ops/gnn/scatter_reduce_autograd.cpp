@@ -25,8 +25,8 @@
 #include "ops/gnn/rows.h"
 #include "ops/gnn/scatter_call.h"
 #include "ops/gnn/ties.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 
@@ -86,7 +86,7 @@ variable_list by_formula(const at::Tensor& grad, const Saved& saved) {
 }
 
 variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
-  const OwnCall own_call(op);
+  const KernelCall kernel_call(op);
   const auto numbers = *row_numbers(saved.index);  // scatter_fallback_reason() accepted this index
   const auto result = saved.result.contiguous(), src = with_rows(saved.src);
   const auto self_is_result = saved.self.eq(result).to(grad.scalar_type()).contiguous();
@@ -102,7 +102,7 @@ variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
   variable_list grads(2);
   if (saved.wants_src) {
     grads[1] = at::empty_like(src, src.options(), at::MemoryFormat::Contiguous);
-    kernels::tie_grad(tie_grad_call(count, share, grads[1]));
+    kernels::scatter_amax_grad(scatter_amax_grad_call(count, share, grads[1]));
   }
   if (saved.wants_self) {
     grads[0] = self_is_result * share;
@@ -175,7 +175,7 @@ class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
                                                            : Op::index_reduce_backward;
     auto found = by_kernel ? by_kernels(op, grad, saved) : by_formula(grad, saved);
     if (!by_kernel) {
-      count_refusal(op_name(op), "double backward, torch.func or unsupported gradient tensor");
+      report_fallback(op_name(op), "double backward, torch.func or unsupported gradient tensor");
     }
     for (size_t i = 0; i < 2; ++i) {
       if (context->needs_input_grad(i)) {

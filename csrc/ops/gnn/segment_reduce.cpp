@@ -29,8 +29,8 @@
 #include "ops/gnn/segment_check.h"
 #include "ops/gnn/segment_gradient.h"
 #include "ops/gnn/ties.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -129,7 +129,7 @@ const char* fallback_reason(const at::Tensor& data, const OptionalTensor& length
 
 at::Tensor run(const at::Tensor& data, SegmentReduce reduce, Segments& segments,
                const OptionalScalar& initial) {
-  CPUACCEL_OWN_CALL(segment_reduce);
+  CPUACCEL_KERNEL_CALL(segment_reduce);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   at::DimVector sizes(data.sizes());
   sizes[0] = segments.count();
@@ -179,7 +179,7 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
   if (reason == nullptr) {
     return run(data, *kind, segments, initial);
   }
-  count_refusal(op_name(Op::segment_reduce), reason);
+  report_fallback(op_name(Op::segment_reduce), reason);
   check_segments(data, lengths, offsets, axis, unsafe);
   return at::cpu::segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial);
 }
@@ -230,9 +230,9 @@ void share(const std::vector<int64_t>& numbers, const at::Tensor& grad, const at
   kernels::scatter(count);
   // There may be no tie, if the extreme is `initial`.
   const auto shares = (grad / ties.clamp_min(1)).contiguous();
-  auto call = tie_grad_call(count, shares, to);
+  auto call = scatter_amax_grad_call(count, shares, to);
   call.zeroes = true;
-  kernels::tie_grad(call);
+  kernels::scatter_amax_grad(call);
 }
 
 template <typename Number>
@@ -272,13 +272,13 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
     reason = reasons::kGradient;
   }
   if (reason != nullptr) {
-    count_refusal(op_name(Op::segment_reduce_backward), reason);
+    report_fallback(op_name(Op::segment_reduce_backward), reason);
     check_segments(data, lengths, offsets, axis, true);
     check_segment_results(grad, output, data, lengths, offsets);
     return at::cpu::_segment_reduce_backward(grad, output, data, reduce, lengths, offsets, axis,
                                              initial);
   }
-  CPUACCEL_OWN_CALL(segment_reduce_backward);
+  CPUACCEL_KERNEL_CALL(segment_reduce_backward);
   at::Tensor result = at::detail::empty_cpu(data.sizes(), data.scalar_type());
   if (data.numel() <= kMostGradientNumbers || data.numel() <= kFewSegmentColumns * data.size(0)) {
     const auto run = data.scalar_type() == at::kFloat ? by_segment<float> : by_segment<double>;

@@ -11,8 +11,8 @@
 
 #include "kernels/gather/gather.h"
 #include "ops/gnn/rows.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -81,7 +81,7 @@ at::DimVector sizes_of(const Call& call) {
 }
 
 void copy_rows(const Call& call, const at::Tensor& out) {
-  const OwnCall own_call(call.op);
+  const KernelCall kernel_call(call.op);
   const auto rows = rows_of(call.self);
   const auto size = static_cast<int64_t>(call.self.itemsize());
   kernels::GatherCall copy;
@@ -99,7 +99,7 @@ void copy_rows(const Call& call, const at::Tensor& out) {
 
 std::optional<at::Tensor> selected(Call call) {
   if (const char* reason = fallback_reason(call)) {
-    count_refusal(op_name(call.op), reason);
+    report_fallback(op_name(call.op), reason);
     return std::nullopt;
   }
   at::Tensor out = at::detail::empty_cpu(sizes_of(call), call.self.scalar_type());
@@ -117,7 +117,7 @@ bool select_into(Call call, const at::Tensor& out) {
     reason = reasons::kOverlap;
   }
   if (reason != nullptr) {
-    count_refusal(op_name(call.op), reason);
+    report_fallback(op_name(call.op), reason);
     return false;
   }
   copy_rows(call, out);
@@ -161,7 +161,7 @@ at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
       return std::move(*out);
     }
   } else {
-    count_refusal(op_name(Op::index), reasons::kIndices);
+    report_fallback(op_name(Op::index), reasons::kIndices);
   }
   return at::cpu::index(self, indices);
 }

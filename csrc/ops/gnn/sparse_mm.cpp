@@ -13,9 +13,9 @@
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/transposed.h"
+#include "ops/kernel_call.h"
 #include "ops/overlap.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -49,7 +49,7 @@ std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor&
 
 void run(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& dense,
          const at::Tensor& out) {
-  CPUACCEL_OWN_CALL(sparse_mm);
+  CPUACCEL_KERNEL_CALL(sparse_mm);
   const auto src =
       dense.stride(1) == 1 && dense.stride(0) >= dense.size(1) ? dense : dense.contiguous();
   kernels::SpmmCall call;
@@ -131,7 +131,7 @@ const char* out_fallback_reason(const at::Tensor& out, at::IntArrayRef sizes, at
 // Counts a fallback, and checks the indices that torch's kernels trust.
 template <typename... Tensors>
 void fall_back(const char* reason, const Tensors&... tensors) {
-  count_refusal(kName, reason);
+  report_fallback(kName, reason);
   (check_compressed(tensors, kName), ...);
 }
 

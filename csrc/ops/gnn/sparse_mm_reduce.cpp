@@ -15,8 +15,8 @@
 #include "kernels/spmm/spmm.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/transposed.h"
+#include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/own_call.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -78,14 +78,14 @@ Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view r
   const auto kind = reduction(reduce);
   const auto operand = kind ? operand_of(self, other, reason) : std::nullopt;
   if (!operand) {
-    count_refusal(kForward, reason);
+    report_fallback(kForward, reason);
     check_compressed(self, kForward);
     torch::jit::Stack stack;
     torch::jit::push(stack, self, other, std::string(reduce));
     torch_kernel(kName.text).call(stack);
     return {stack[0].toTensor(), stack[1].toTensor()};
   }
-  CPUACCEL_OWN_CALL(sparse_mm_reduce);
+  CPUACCEL_KERNEL_CALL(sparse_mm_reduce);
   const auto src = other.contiguous();
   const std::array sizes{operand->csr.M, src.size(1)};
   at::Tensor out = at::detail::empty_cpu(sizes, src.scalar_type());
@@ -182,7 +182,7 @@ Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tens
     operand.reset();
   }
   if (!operand) {
-    count_refusal(kBackward, reason);
+    report_fallback(kBackward, reason);
     check_compressed(self, kBackward);
     torch::jit::Stack stack;
     torch::jit::push(stack, self, grad_out, weight, std::string(reduce), arg_out,
@@ -190,7 +190,7 @@ Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tens
     torch_kernel(kName.text).call(stack);
     return {stack[0].toTensor(), stack[1].toTensor()};
   }
-  CPUACCEL_OWN_CALL(sparse_mm_reduce_backward);
+  CPUACCEL_KERNEL_CALL(sparse_mm_reduce_backward);
   const auto grad = grad_out.contiguous(), src = weight.contiguous();
   Gradients to;
   if (mask[0]) {

@@ -20,9 +20,10 @@ kernels::ScatterCall ties_call(const at::Tensor& src, const at::Tensor& result) 
   return call;
 }
 
-kernels::TieGradCall tie_grad_call(const kernels::ScatterCall& count, const at::Tensor& share,
-                                   const at::Tensor& dst) {
-  kernels::TieGradCall call;
+kernels::ScatterAmaxGradCall scatter_amax_grad_call(const kernels::ScatterCall& count,
+                                                    const at::Tensor& share,
+                                                    const at::Tensor& dst) {
+  kernels::ScatterAmaxGradCall call;
   call.E = count.E;
   call.N = count.N;
   call.K = count.K;

@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/scatter/scatter.h"
-#include "kernels/tie_grad/tie_grad.h"
+#include "kernels/scatter_amax_grad/scatter_amax_grad.h"
 
 namespace cpuaccel::ops {
 
@@ -15,7 +15,7 @@ kernels::ScatterCall ties_call(const at::Tensor& src, const at::Tensor& result);
 
 // Writes to `dst` (dense, src's sizes) the `share` (dense) of each tie that `count` counted. NaN
 // are ties if they were counted. All tensors outlive the call.
-kernels::TieGradCall tie_grad_call(const kernels::ScatterCall& count, const at::Tensor& share,
-                                   const at::Tensor& dst);
+kernels::ScatterAmaxGradCall scatter_amax_grad_call(const kernels::ScatterCall& count,
+                                                    const at::Tensor& share, const at::Tensor& dst);
 
 }  // namespace cpuaccel::ops

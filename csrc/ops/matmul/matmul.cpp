@@ -33,7 +33,7 @@ namespace {
 
 const char* run(Provider provider, const MatmulCall& call) {
   switch (provider) {
-    case Provider::own:
+    case Provider::cpuaccel:
       return run_cpuaccel_matmul(call);
     case Provider::onednn:
 #ifdef CPUACCEL_HAS_ONEDNN
@@ -94,13 +94,13 @@ void choose(Taken& taken, Op op, const at::Tensor& src, const at::Tensor& weight
     if (rounds_while_packing()) {
       set_operands(call, src, weights);
       call.rounds = true;
-      taken.provider = Provider::own;
+      taken.provider = Provider::cpuaccel;
       return;
     }
     taken.rounded = {to_bfloat16(src),
                      has_weight(op) ? weight_to_bfloat16(weights) : to_bfloat16(weights)};
     set_operands(call, taken.rounded[0], taken.rounded[1]);
-    taken.provider = has_amx_arithmetic() ? Provider::onednn : Provider::own;
+    taken.provider = has_amx_arithmetic() ? Provider::onednn : Provider::cpuaccel;
     return;
   }
   taken.provider = choose_matmul_provider(call, src, weights, op == Op::addmm || op == Op::baddbmm);
@@ -116,7 +116,7 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
   Taken taken;
   if (set_sizes(taken.call, src, weights, op == Op::bmm || op == Op::baddbmm)) {
     choose(taken, op, src, weights);
-    if (taken && taken.provider == Provider::own && caches_packed(op, taken.call, weights)) {
+    if (taken && taken.provider == Provider::cpuaccel && caches_packed(op, taken.call, weights)) {
       use_cached_packed(taken, weights);
     }
   }
@@ -125,7 +125,7 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
 
 bool ran(Op op, const Taken& taken) {
   if (const char* reason = run(taken.provider, taken.call)) {
-    count_refusal(op_name(op), reason);
+    report_fallback(op_name(op), reason);
     return false;
   }
   calls().add(op, taken.provider);

@@ -77,8 +77,8 @@ bool little_packing(const Product& p) {
 // first match wins.
 constexpr std::array kExceptions{
     // 1.4 to 11 times as fast as torch's, 20 to 5000 rows
-    Exception{Provider::intree, few_columns, Provider::own},
-    Exception{Provider::onednn, few_columns, Provider::own},
+    Exception{Provider::intree, few_columns, Provider::cpuaccel},
+    Exception{Provider::onednn, few_columns, Provider::cpuaccel},
     // AVX-512: 1.0 to 1.7, for 4096 to 131072 multiply-adds; the rest 0.7 to 0.99
     Exception{Provider::intree,
               [](const Product& p) {
@@ -88,7 +88,7 @@ constexpr std::array kExceptions{
                                static_cast<double>(p.call.N) <=
                            kWork;
               },
-              Provider::own},
+              Provider::cpuaccel},
     // 0.61 without AVX-512 if rows of the weights are a multiple of pages apart, else 0.9 to 1.2.
     // With AVX-512 1.0 and more.
     Exception{Provider::onednn,
@@ -100,7 +100,7 @@ constexpr std::array kExceptions{
               Provider::intree},
     // 0.1 to 0.96 with fewer than 64 multiply-adds; with 64 1.1 to 1.4. In bf16, where torch's loop
     // is slower, 1.4 with 27.
-    Exception{Provider::own, tiny_batches, Provider::intree},
+    Exception{Provider::cpuaccel, tiny_batches, Provider::intree},
     // oneDNN is 0.3 times as fast as torch's matrix-vector product, cpuaccel's kernel 0.6 to 1.5
     Exception{
         Provider::onednn,
@@ -109,7 +109,7 @@ constexpr std::array kExceptions{
     // If weights are stored by rows, cpuaccel's kernel first packs panels that a few rows of src
     // then read once. K and N of 256 to 3072, 8 and 16 rows: 0.7 to 1.05, in AVX2 instructions 0.5
     // to 1.1. Up to 4 rows, which need no panels: 1.1 to 2.4.
-    Exception{Provider::own,
+    Exception{Provider::cpuaccel,
               [](const Product& p) {
                 constexpr int64_t kSmallWeights = 4096;
                 return p.single_floats() && p.call.M > kSkinny && p.call.M <= kFew &&

@@ -16,7 +16,7 @@
 
 #include "kernels/conv_f32/packed.h"
 #include "ops/conv_shape.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
@@ -62,11 +62,11 @@ at::Tensor packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
               packed.size());
   const auto shape = conv_shape(input, weight, bias, {stride, padding, dilation, groups});
   if (const char* reason = fallback_reason(views, shape.has_value())) {
-    count_refusal("packed_convolution", reason);
+    report_fallback("packed_convolution", reason);
     return convolution_by_torch(input, packed, panel, weight, bias, stride, padding, dilation,
                                 groups, channels_last);
   }
-  CPUACCEL_OWN_CALL(packed_convolution);
+  CPUACCEL_KERNEL_CALL(packed_convolution);
   const auto layout = layout_of(input, channels_last);
   const at::Tensor src = input.contiguous(format_of(layout));
   const at::Tensor row = has_bias(bias) ? bias->contiguous() : at::Tensor();

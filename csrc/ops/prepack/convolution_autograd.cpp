@@ -26,7 +26,7 @@ at::Tensor dispatch(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
 }
 
 at::Tensor composed(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
-  count_refusal("packed_convolution", kTransformed);
+  report_fallback("packed_convolution", kTransformed);
   return convolution_by_torch(input, packed, panel, weight, bias, stride, padding, dilation, groups,
                               channels_last);
 }

@@ -16,8 +16,8 @@
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 #include "ops/gemm_type.h"
+#include "ops/kernel_call.h"
 #include "ops/matmul/fastmath.h"
-#include "ops/own_call.h"
 #include "ops/prepack/linear.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/tensor_cache.h"
@@ -91,7 +91,7 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
               dtype.value_or(at::kFloat), ", but got ", input.scalar_type());
   if (const char* reason =
           packed_product_fallback_reason(input, view, shape, bias, dtype.has_value())) {
-    count_refusal("packed_linear", reason);
+    report_fallback("packed_linear", reason);
     return run_torch(input, packed, shape, bias, dtype);
   }
   return packed_product(input, packed, view, shape, bias, {});
@@ -121,7 +121,7 @@ const char* packed_product_fallback_reason(const at::Tensor& input, const Packed
 at::Tensor packed_product(const at::Tensor& input, const at::Tensor& packed, const PackedView& view,
                           const PackedShape& shape, const std::optional<at::Tensor>& bias,
                           const kernels::GemmAfter& after) {
-  CPUACCEL_OWN_CALL(packed_linear);
+  CPUACCEL_KERNEL_CALL(packed_linear);
   at::DimVector sizes(input.sizes());
   sizes.back() = shape.out_features;
   at::Tensor dst = at::detail::empty_cpu(sizes, input.scalar_type());

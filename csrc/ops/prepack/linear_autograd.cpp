@@ -42,7 +42,7 @@ at::Tensor dispatch_unpack(const at::Tensor& packed, int64_t panel, int64_t out_
 at::Tensor composed_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
                            int64_t out_features, int64_t in_features, const OptionalTensor& bias,
                            OptionalType dtype) {
-  count_refusal("packed_linear", kTransformed);
+  report_fallback("packed_linear", kTransformed);
   const at::Tensor weight = dispatch_unpack(packed, panel, out_features, in_features);
   if (!dtype) {
     return at::linear(input, weight, bias);

@@ -22,7 +22,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/lstm_cell/lstm_cell.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
@@ -89,11 +89,11 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
               ": expected packed weights of float32");
   // Both weights have the same panel width, so one check is enough.
   if (const char* reason = ih.fallback_reason()) {
-    count_refusal("packed_lstm", reason);
+    report_fallback("packed_lstm", reason);
     return run_torch(input, unpack_linear(packed_ih, panel, 4 * H, I),
                      unpack_linear(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h0, c0, reverse);
   }
-  CPUACCEL_OWN_CALL(packed_lstm);
+  CPUACCEL_KERNEL_CALL(packed_lstm);
   at::Tensor gates = at::detail::empty_cpu({T, B, 4 * H}, at::kFloat);
   at::Tensor output = at::detail::empty_cpu({T, B, H}, at::kFloat);
   at::Tensor c = c0.clone(at::MemoryFormat::Contiguous);
@@ -139,7 +139,7 @@ Results autograd(const at::Tensor& input, const at::Tensor& packed_ih, const at:
     const at::AutoDispatchBelowADInplaceOrView below;
     return op.call(input, packed_ih, packed_hh, panel, bias_ih, bias_hh, h, c, reverse);
   }
-  count_refusal("packed_lstm", learns ? "gradients" : kTransformed);
+  report_fallback("packed_lstm", learns ? "gradients" : kTransformed);
   using Unpack = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
   static const auto unpack = registered_op<Unpack>("cpuaccel::unpack_linear");
   const int64_t H = h.size(-1);

@@ -146,7 +146,7 @@ at::Tensor pack_linear(const at::Tensor& weight, int64_t panel, bool pairs) {
   check_panel(kPack, panel);
   const at::Tensor packed = pairs ? pack_pairs(weight.t(), find_pairs_row(kPack, panel).row)
                                   : pack_panels(weight.t(), panel);
-  prepacks().add(Op::packed_linear, Provider::own);
+  prepacks().add(Op::packed_linear, Provider::cpuaccel);
   return packed;
 }
 

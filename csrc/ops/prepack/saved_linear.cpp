@@ -71,7 +71,7 @@ at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_
       return packed_product(input, values, view, shape, bias, gemm_after(post_op));
     }
   }
-  count_refusal("saved_linear", reason);
+  report_fallback("saved_linear", reason);
   return run_torch(input, bytes, bias, post_op);
 }
 
@@ -80,7 +80,7 @@ at::Tensor autograd(const at::Tensor& input, const at::Tensor& bytes, int64_t ou
                     int64_t in_features, const std::optional<at::Tensor>& bias,
                     const std::string& function) {
   if (is_transformed({&input, pointer_to(bias)})) {
-    count_refusal("saved_linear", kTransformed);
+    report_fallback("saved_linear", kTransformed);
     return run_torch(input, bytes, bias, find_post_op(kOp, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t,

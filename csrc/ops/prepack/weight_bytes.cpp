@@ -138,7 +138,7 @@ CachedPackedWeight open_weight(const char* op, const at::Tensor& bytes,
   if (!pairs && serves_here(panels_of(bytes, header), header)) {
     return {{}, header.panel};
   }
-  count_refusal("saved_linear", "packed for another CPU, packed again once");
+  report_fallback("saved_linear", "packed for another CPU, packed again once");
   return pack_for_cache(unpacked(bytes, header), pairs);
 }
 

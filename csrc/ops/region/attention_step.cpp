@@ -13,11 +13,11 @@
 
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 #include "plan/attention_layout.h"
 #include "plan/gemm_type.h"
 #include "plan/kernel_step.h"
-#include "plan/own.h"
+#include "plan/step_registry.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -88,7 +88,7 @@ void add_attention(Building& building, const plan::Region&, const Operation& ope
   call.causal = plan::attribute(operation.attributes, "causal", false);
   add_kernel_step(building, inputs, operation.outputs[0], dst,
                   [call](std::span<void* const> in, std::span<void* const> out) {
-                    CPUACCEL_OWN_CALL(attention);
+                    CPUACCEL_KERNEL_CALL(attention);
                     auto now = call;
                     now.query.data = in[0];
                     now.key.data = in[1];

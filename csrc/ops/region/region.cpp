@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "base/plugin.h"
-#include "ops/own_call.h"
+#include "ops/kernel_call.h"
 #include "ops/region/region_cache.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
@@ -150,19 +150,19 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
   const auto given = all_dense(inputs);
   const char* why = has_empty(given) ? "empty input" : why_not_in_place(written, inputs, constants);
   if (why != nullptr) {
-    count_refusal("graph_region", why);
+    report_fallback("graph_region", why);
     return by_torch();
   }
-  CPUACCEL_OWN_CALL(graph_region);
+  CPUACCEL_KERNEL_CALL(graph_region);
   try {
     const auto ready = RegionCache::instance().get(program, given, constants, written);
     std::for_each_n(inputs.begin(), written,
                     [](const at::Tensor& tensor) { tensor.unsafeGetTensorImpl()->bump_version(); });
     return run(*ready, given, constants, written);
   } catch (const dnnl::error& error) {
-    count_refusal("graph_region", error.what());
+    report_fallback("graph_region", error.what());
   } catch (const std::runtime_error& error) {  // thrown by csrc/plan
-    count_refusal("graph_region", error.what());
+    report_fallback("graph_region", error.what());
   }
   return by_torch();
 }
@@ -215,7 +215,7 @@ void autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
     op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
     return;
   }
-  count_refusal("graph_region", kTransformed);
+  report_fallback("graph_region", kTransformed);
   Tensors inputs;
   for (const auto& list : lists.slice(0, lists.size() - 1)) {
     const auto tensors = list.toTensorVector();

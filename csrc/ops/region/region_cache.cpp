@@ -12,7 +12,7 @@
 #include "base/fork.h"
 #include "base/isa.h"
 #include "base/log.h"
-#include "dnnl/few_trials.h"
+#include "dnnl/limited_tuning.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/region/prepare.h"
 
@@ -146,7 +146,7 @@ std::shared_ptr<const CachedPlan> RegionCache::make(std::string_view text, Shape
   }
   ++misses_;
   // If the same layers were timed for other sizes, a call with new sizes does not wait for timing.
-  const dnnl_layer::FewTrials few(weights != nullptr || is_known(constants));
+  const dnnl_layer::LimitedTuning few(weights != nullptr || is_known(constants));
   if (!weights) {
     drop_outdated(region, constants);
     weights = region.weights.emplace_front(std::make_shared<Weights>(constants));
@@ -179,7 +179,7 @@ RegionCache::CachedRegion& RegionCache::region_of(std::string_view text) {
   auto found = regions_.find(key);
   if (found == regions_.end()) {
     auto region = std::make_unique<CachedRegion>();
-    region->parsed = plan::parse_program(text);  // if this throws, nothing is cached
+    region->parsed = plan::parse_region(text);  // if this throws, nothing is cached
     found = regions_.emplace(std::move(key), std::move(region)).first;
   }
   return *found->second;

@@ -16,7 +16,7 @@
 #include "ops/cache_stats.h"
 #include "ops/region/step_times.h"
 #include "ops/region/watch.h"
-#include "plan/compiled.h"
+#include "plan/plan.h"
 #include "plan/region.h"
 
 namespace cpuaccel::ops {

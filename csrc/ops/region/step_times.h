@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fork.h"
-#include "plan/compiled.h"
+#include "plan/plan.h"
 
 namespace cpuaccel::ops {
 

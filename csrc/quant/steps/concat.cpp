@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/concat/concat.h"
-#include "kernels/table/table.h"
+#include "kernels/lookup_table/lookup_table.h"
 #include "quant/steps/step.h"
 
 namespace cpuaccel::quant {

@@ -11,8 +11,8 @@
 
 #include "kernels/binary/binary.h"
 #include "kernels/dequantize/dequantize.h"
+#include "kernels/lookup_table/lookup_table.h"
 #include "kernels/quantize/quantize.h"
-#include "kernels/table/table.h"
 #include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
@@ -93,7 +93,7 @@ void add_table(Building& building, const Region&, const Operation& operation) {
                              std::to_string(table.size()));
   }
   add_each(building, operation, [table](void* src, void* dst, int64_t count) {
-    kernels::table_u8(u8(src), u8(dst), count, table.data());
+    kernels::lookup_table_u8(u8(src), u8(dst), count, table.data());
   });
 }
 

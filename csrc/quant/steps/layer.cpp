@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "quant/activations.h"
-#include "quant/epilogue.h"
+#include "quant/byte_post_ops.h"
 #include "quant/layer.h"
 #include "quant/onednn_kernel.h"
 #include "quant/steps/float_sum.h"
@@ -115,11 +115,11 @@ std::shared_ptr<Layer> make_layer(const Building& building, const Operation& ope
     layer = Layer::create(
         conv_weight(weight_tensor(building, operands, operation, transposed, dims == 1), bias,
                     parameters, static_cast<int>(std::max<size_t>(dims, 2))),
-        reason, WithoutVnni::own_kernel);
+        reason, WithoutVnni::cpuaccel_kernel);
   } else {
     layer = Layer::create(
         linear_weight(weight_tensor(building, operands, operation, false, false), bias), reason,
-        WithoutVnni::own_kernel);
+        WithoutVnni::cpuaccel_kernel);
   }
   if (!layer) {
     throw std::runtime_error(reason);
@@ -136,7 +136,7 @@ class LayerStep : public plan::Step {
   QuantCall call;  // of one image or row, without data
   int64_t N = 0;
   std::vector<uint8_t> table;
-  std::optional<Epilogue> epilogue;  // without data
+  std::optional<BytePostOps> byte_post_ops;  // without data
   bool dynamic = false, reduce_range = false;
   bool sum = false;  // the layer's kernel adds the second input
   // If the kernel does not fuse the addition: it writes f32 results to the second output, to which
@@ -156,11 +156,11 @@ class LayerStep : public plan::Step {
     } else {
       now.src = u8(in[0]);
     }
-    Epilogue after;
-    if (epilogue) {
-      after = *epilogue;
+    BytePostOps after;
+    if (byte_post_ops) {
+      after = *byte_post_ops;
       after.other = after.binary != Binary::none ? u8(in[1]) : nullptr;
-      now.epilogue = float_sum ? nullptr : &after;
+      now.byte_post_ops = float_sum ? nullptr : &after;
     }
     if (sum && !overwritten) {
       std::memcpy(now.dst, in[1], static_cast<size_t>(count_of(output_descs[0].sizes)));
@@ -171,7 +171,7 @@ class LayerStep : public plan::Step {
     if (float_sum) {
       const int64_t count = count_of(output_descs[0].sizes);
       add_in_floats(*float_sum, static_cast<const float*>(out[1]), u8(in[1]), u8(out[0]), count);
-      apply_epilogue(after, u8(out[0]), count);
+      apply_byte_post_ops(after, u8(out[0]), count);
     }
   }
   std::string kernel() const override { return layer->kernel_name(); }
@@ -210,33 +210,33 @@ TensorDesc set_sizes(LayerStep& step, const Sizes& src, bool is_conv) {
   return plan::dense(dst, MemoryFormat::channels_last);
 }
 
-void set_epilogue(LayerStep& step, const Operation& operation) {
+void set_byte_post_ops(LayerStep& step, const Operation& operation) {
   const auto entries = attribute(operation.attributes, "table", List{});
   const auto binary = attribute(operation.attributes, "binary", std::string());
   if (entries.empty() && binary.empty()) {
     return;
   }
-  step.epilogue.emplace();
+  step.byte_post_ops.emplace();
   if (!entries.empty()) {
     step.table.assign(entries.begin(), entries.end());
     step.table.resize(256);
-    step.epilogue->set_table(step.table.data());
+    step.byte_post_ops->set_table(step.table.data());
   }
   if (binary.empty()) {
     return;
   }
   const auto a = value_quantizer(operation, "mid"), b = value_quantizer(operation, "other"),
              result = value_quantizer(operation, "result");
-  step.epilogue->binary = binary == "add" ? Binary::add : Binary::mul;
-  step.epilogue->quantizers = {.scale_a = a.scale,
-                               .scale_b = b.scale,
-                               .scale = result.scale,
-                               .zero_point_a = a.zero_point,
-                               .zero_point_b = b.zero_point,
-                               .zero_point = result.zero_point,
-                               .relu = attribute(operation.attributes, "binary_relu", false)};
+  step.byte_post_ops->binary = binary == "add" ? Binary::add : Binary::mul;
+  step.byte_post_ops->quantizers = {.scale_a = a.scale,
+                                    .scale_b = b.scale,
+                                    .scale = result.scale,
+                                    .zero_point_a = a.zero_point,
+                                    .zero_point_b = b.zero_point,
+                                    .zero_point = result.zero_point,
+                                    .relu = attribute(operation.attributes, "binary_relu", false)};
   const auto op = binary == "add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
-  if (!kernels::in_range(op, step.epilogue->quantizers)) {
+  if (!kernels::in_range(op, step.byte_post_ops->quantizers)) {
     throw std::runtime_error(operation.name + ": results could leave int32");
   }
 }
@@ -307,7 +307,7 @@ void add_layer(Building& building, const Region&, const Operation& operation) {
   step->call.f32_dst = building.type(dst) == plan::DataType::f32;
   const auto desc = set_sizes(*step, building.desc(src).sizes, is_conv);
   set_quantizers(*step, operation);
-  set_epilogue(*step, operation);
+  set_byte_post_ops(*step, operation);
   step->inputs = {src};
   if (operands.other) {
     if (building.desc(*operands.other).sizes != desc.sizes) {

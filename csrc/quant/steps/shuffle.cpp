@@ -8,14 +8,14 @@
 
 #include <stdexcept>
 
-#include "kernels/interleave/interleave.h"
-#include "kernels/table/table.h"
+#include "kernels/channel_shuffle/channel_shuffle.h"
+#include "kernels/lookup_table/lookup_table.h"
 #include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
 
-using kernels::InterleaveSource;
+using kernels::ChannelShuffleSource;
 
 struct Shuffle {
   int64_t groups, start, columns;  // of each group: `columns` channels from `start` on
@@ -23,8 +23,8 @@ struct Shuffle {
   int64_t apart;                   // distance of the groups of one X, in channels
 };
 
-std::vector<InterleaveSource> sources(const Shuffle& shuffle, Pointers in) {
-  std::vector<InterleaveSource> result;
+std::vector<ChannelShuffleSource> sources(const Shuffle& shuffle, Pointers in) {
+  std::vector<ChannelShuffleSource> result;
   for (int64_t g = 0; g < shuffle.groups; ++g) {
     const bool one = in.size() == 1;
     const auto* data = u8(in[one ? 0 : static_cast<size_t>(g)]);
@@ -60,8 +60,8 @@ void add_shuffle(Building& building, const Region&, const Operation& operation) 
       building, inputs, operation.outputs[0],
       plan::dense({sizes[0], max - min, sizes[2], sizes[3]}, MemoryFormat::channels_last),
       [=](Pointers in, Pointers out) {
-        kernels::shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
-                            table.empty() ? nullptr : table.data());
+        kernels::channel_shuffle_u8(sources(shuffle, in), u8(out[0]), rows, shuffle.columns,
+                                    table.empty() ? nullptr : table.data());
       });
 }
 

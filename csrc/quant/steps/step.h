@@ -12,7 +12,7 @@
 
 #include "plan/build.h"
 #include "plan/kernel_step.h"
-#include "plan/own.h"
+#include "plan/step_registry.h"
 #include "plan/value_quantizer.h"
 
 namespace cpuaccel::quant {

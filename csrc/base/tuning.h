@@ -1,0 +1,104 @@
+// Tuning: runs candidates in turns on the same work and picks the fastest.
+//
+// A trial has `seconds`, the fastest of its runs, and `is_same`, whether its results equal those of
+// the first candidate, which is the default without tuning.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "base/log.h"
+
+namespace cpuaccel {
+
+// In a model, a layer's weights were not read since its last call. Reading this many bytes of other
+// memory between two runs evicts weights from L2, and their pages from the TLB.
+inline constexpr int64_t kReadBetween = int64_t{16} << 20;
+
+// How many copies of `bytes` a trial should use in turns for that, at most `most`.
+inline size_t copies_to_read(int64_t bytes, size_t most) {
+  return bytes > 0 ? std::min(static_cast<size_t>((kReadBetween - 1) / bytes + 1), most) : most;
+}
+
+// Seconds that run() takes.
+template <typename Run>
+double seconds_of(const Run& run) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  run();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Formats seconds for people: "12.3 us".
+inline std::string in_microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f us", seconds * 1e6);
+  return text;
+}
+
+// Times `candidates` and sets the seconds of their trials, `trial_of` each; run(candidate) returns
+// the seconds of one run. Candidates with different results are not run, and stay at infinity.
+// Takes about `budget` seconds, but at least two rounds: the second one shows how noisy the first
+// was.
+template <typename Candidates, typename TrialOf, typename Run>
+void time_candidates(Candidates& candidates, const TrialOf& trial_of, double budget,
+                     const Run& run) {
+  constexpr int kRounds = 5, kLeastRounds = 2;
+  // Candidates slower than the fastest by this factor in the first round are not run again, except
+  // for the first candidate, which the others have to beat.
+  constexpr double kHopeless = 1.3, kNever = std::numeric_limits<double>::infinity();
+  for (auto& candidate : candidates) {
+    std::invoke(trial_of, candidate).seconds = kNever;
+  }
+  double fastest = kNever, spent = 0;
+  for (int round = 0; round < kRounds && (round < kLeastRounds || spent < budget); ++round) {
+    for (auto& candidate : candidates) {
+      auto& trial = std::invoke(trial_of, candidate);
+      const bool is_first = &candidate == &candidates.front();
+      if (!trial.is_same || (round > 0 && !is_first && trial.seconds > kHopeless * fastest)) {
+        continue;
+      }
+      const double taken = run(candidate);
+      spent += taken;
+      trial.seconds = std::min(trial.seconds, taken);
+      fastest = std::min(fastest, trial.seconds);
+    }
+  }
+}
+
+// The best of at least one trial: it has to beat the first by more than noise.
+template <typename Trials>
+auto& clearly_fastest(Trials& trials) {
+  constexpr double kClearly = 0.97;
+  auto* best = &trials.front();
+  for (auto& trial : trials) {
+    if (trial.is_same && trial.seconds < kClearly * trials.front().seconds &&
+        trial.seconds < best->seconds) {
+      best = &trial;
+    }
+  }
+  return *best;
+}
+
+// Logs the times of the trials of `problem`, each called name_of(trial), and which one is taken.
+template <typename Trials, typename Trial, typename NameOf>
+void log_tuning(const std::string& problem, const Trials& trials, const Trial& taken,
+                const NameOf& name_of) {
+  if (!log_enabled()) {
+    return;
+  }
+  std::string text = "timed " + problem + ": ";
+  for (const auto& trial : trials) {
+    text += name_of(trial) + (trial.is_same ? " " + in_microseconds(trial.seconds) : " differs");
+    text += ", ";
+  }
+  log_decision(text + "chosen: " + name_of(taken));
+}
+
+}  // namespace cpuaccel

@@ -1,0 +1,60 @@
+// Tuning results for problems that were not timed, taken from timed problems of other sizes.
+//
+// A model that is called with new sizes must run at once, and its layers were timed for other
+// sizes. Each new problem takes the result of the nearest timed one, instead of some milliseconds
+// of timing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace cpuaccel::dnnl_layer {
+
+// While an instance lives on a thread, tuning is limited there: hardly anything new is timed
+// (`similar_tuning_result`).
+class LimitedTuning {
+ public:
+  explicit LimitedTuning(bool on = true);
+  ~LimitedTuning();
+  LimitedTuning(const LimitedTuning&) = delete;
+  LimitedTuning& operator=(const LimitedTuning&) = delete;
+
+ private:
+  LimitedTuning* outer_;
+  int left_;
+
+  friend bool take_tuning_run();
+  friend bool limited_tuning();
+};
+
+// Whether tuning is limited on this thread.
+bool limited_tuning();
+// Whether a problem without a near timed one may still be timed; counts it.
+bool take_tuning_run();
+
+// Tuning results by the texts of problems, to find the nearest problem. Not thread-safe.
+class SimilarProblems {
+ public:
+  void add(std::string_view problem, int result);
+  void clear() { by_skeleton_.clear(); }
+
+  struct Found {
+    int result;
+    bool is_near;  // no size is more than four times the other problem's
+  };
+  // The result of the problem that differs from `problem` in numbers only, and in them the least;
+  // nullopt if there is none. Threads, ISAs, windows and groups must be equal.
+  std::optional<Found> nearest(std::string_view problem) const;
+
+ private:
+  struct Entry {
+    std::vector<double> logarithms;
+    int result;
+  };
+  std::unordered_map<std::string, std::vector<Entry>> by_skeleton_;
+};
+
+}  // namespace cpuaccel::dnnl_layer

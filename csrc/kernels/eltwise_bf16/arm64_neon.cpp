@@ -1,0 +1,11 @@
+#include "kernels/eltwise_bf16/eltwise_bf16.h"
+#include "kernels/eltwise_bf16/impl.h"
+#include "kernels/float_vectors/pairs_neon.h"
+
+namespace cpuaccel::kernels {
+
+void eltwise_bf16_arm64_neon(FloatFunction function, uint16_t* values, int64_t count) {
+  apply_bf16_function<Pairs4>(function, values, count);
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,26 @@
+#include "kernels/eltwise_f32/eltwise_f32.h"
+
+#include <array>
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<EltwiseF32Function>, name, eltwise_f32_##name)
+#include "kernels/eltwise_f32/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
+
+}  // namespace
+
+std::span<const KernelRow<EltwiseF32Function>> eltwise_f32_kernels() { return kRows; }
+
+void eltwise_f32(FloatFunction function, float* values, int64_t count) {
+  first_usable(eltwise_f32_kernels()).function(function, values, count);
+}
+
+void eltwise_f32_of(const void* function, float* values, int64_t count) {
+  eltwise_f32(*static_cast<const FloatFunction*>(function), values, count);
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,11 @@
+#include "kernels/eltwise_f32/eltwise_f32.h"
+#include "kernels/eltwise_f32/impl.h"
+#include "kernels/float_vectors/exp_avx512.h"
+
+namespace cpuaccel::kernels {
+
+void eltwise_f32_x86_avx512(FloatFunction function, float* values, int64_t count) {
+  apply_float_function<ExpFloats16>(function, values, count);
+}
+
+}  // namespace cpuaccel::kernels

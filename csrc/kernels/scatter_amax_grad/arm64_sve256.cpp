@@ -1,0 +1,14 @@
+#include "kernels/csr/sve256.h"
+#include "kernels/scatter_amax_grad/impl.h"
+
+namespace cpuaccel::kernels {
+
+void scatter_amax_grad_arm64_sve256(const ScatterAmaxGradCall& call, int64_t begin, int64_t end) {
+  if (call.type == GraphType::f64) {
+    scatter_amax_grad_by_width<SveF64x4>(call, begin, end);
+  } else {
+    scatter_amax_grad_by_width<SveF32x8>(call, begin, end);
+  }
+}
+
+}  // namespace cpuaccel::kernels
