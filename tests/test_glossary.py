@@ -220,7 +220,7 @@ TABLE = """# Glossary
 | concept | word | not | forbidden |
 |---|---|---|---|
 | an ISA | ISA | rung | `rung*` |
-| a kernel | cpuaccel kernel | own | `own kernel*`, `OwnThing`, `step_registry.h` |
+| a kernel | cpuaccel kernel | own | `own kernel*`, `OwnThing`, `own.h` |
 | spelling | American | British | `quantis[aei]*` |
 | a race | tuning | race | `race` |
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "csrc" / "kernels"
 
 # Folders of code that several families include.
-SHARED = {"csr", "dot4", "float_vectors"}
+SHARED = {"byte_vectors", "csr", "dot4", "float_vectors"}
 
 # Families whose functions have other names than the family, and which.
 OTHER_FUNCTIONS = {

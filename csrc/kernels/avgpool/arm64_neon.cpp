@@ -1,5 +1,5 @@
 #include "kernels/avgpool/window.h"
-#include "kernels/bytes/neon.h"
+#include "kernels/byte_vectors/neon.h"
 
 namespace cpuaccel::kernels {
 

@@ -3,7 +3,8 @@
 // Bytes are added as 16-bit numbers, the even and the odd bytes of a vector separately. Every
 // kSums16 pixels the sums are added to 32-bit sums. Interleaving stays within each 128-bit part.
 //
-// V is a class of kernels/bytes. Loads and stores are called on an instance, which may hold a mask.
+// V is a class of kernels/byte_vectors. Loads and stores are called on an instance, which may hold
+// a mask.
 #pragma once
 
 #include "kernels/avgpool/avgpool.h"

@@ -1,5 +1,5 @@
 #include "kernels/avgpool/window.h"
-#include "kernels/bytes/avx512.h"
+#include "kernels/byte_vectors/avx512.h"
 
 namespace cpuaccel::kernels {
 namespace {

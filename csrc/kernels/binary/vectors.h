@@ -2,7 +2,7 @@
 // Included by ISA sources. Unpacking and packing stay within 128-bit lanes, so that they undo each
 // other's order.
 //
-// V is a class of kernels/bytes.
+// V is a class of kernels/byte_vectors.
 #pragma once
 
 #include "kernels/binary/binary.h"

@@ -1,5 +1,5 @@
 #include "kernels/binary/vectors.h"
-#include "kernels/bytes/avx2.h"
+#include "kernels/byte_vectors/avx2.h"
 
 namespace cpuaccel::kernels {
 

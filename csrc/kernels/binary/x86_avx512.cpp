@@ -1,5 +1,5 @@
 #include "kernels/binary/vectors.h"
-#include "kernels/bytes/avx512.h"
+#include "kernels/byte_vectors/avx512.h"
 
 namespace cpuaccel::kernels {
 

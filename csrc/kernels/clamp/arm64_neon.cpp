@@ -1,4 +1,4 @@
-#include "kernels/bytes/neon.h"
+#include "kernels/byte_vectors/neon.h"
 #include "kernels/clamp/impl.h"
 
 namespace cpuaccel::kernels {

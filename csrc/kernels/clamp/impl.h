@@ -1,4 +1,4 @@
-// Loop of the clamp kernels, for any class V of kernels/bytes. Included by ISA sources.
+// Loop of the clamp kernels, for any class V of kernels/byte_vectors. Included by ISA sources.
 #pragma once
 
 #include "kernels/clamp/clamp.h"

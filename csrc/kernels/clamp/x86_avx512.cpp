@@ -1,4 +1,4 @@
-#include "kernels/bytes/avx512.h"
+#include "kernels/byte_vectors/avx512.h"
 #include "kernels/clamp/impl.h"
 
 namespace cpuaccel::kernels {

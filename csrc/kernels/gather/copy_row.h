@@ -1,4 +1,5 @@
-// Copies a row from front to back, for any class V of kernels/bytes. Included by ISA sources.
+// Copies a row from front to back, for any class V of kernels/byte_vectors. Included by ISA
+// sources.
 #pragma once
 
 #include <cstddef>

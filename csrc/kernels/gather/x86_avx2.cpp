@@ -1,4 +1,4 @@
-#include "kernels/bytes/avx2.h"
+#include "kernels/byte_vectors/avx2.h"
 #include "kernels/gather/copy_row.h"
 
 namespace cpuaccel::kernels {

@@ -1,5 +1,5 @@
-// Lookup in a 256-byte table by byte shuffles, templated on a class of kernels/bytes. Included by
-// ISA sources.
+// Lookup in a 256-byte table by byte shuffles, templated on a class of kernels/byte_vectors.
+// Included by ISA sources.
 //
 // A byte shuffle looks up the low four bits of an index and gives 0 if its sign bit is set. So each
 // half of the table takes eight lookups, each with an index 16 less than the one before. The

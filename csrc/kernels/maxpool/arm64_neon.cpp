@@ -1,4 +1,4 @@
-#include "kernels/bytes/neon.h"
+#include "kernels/byte_vectors/neon.h"
 #include "kernels/maxpool/separable.h"
 
 namespace cpuaccel::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/bytes/sve256.h"
+#include "kernels/byte_vectors/sve256.h"
 #include "kernels/maxpool/separable.h"
 
 namespace cpuaccel::kernels {

@@ -1,5 +1,6 @@
-// Separable max pooling in two passes, rows then columns, templated on classes of kernels/bytes: V,
-// and narrower ones for runs that V does not fill, if V has no masks. Included by ISA sources only.
+// Separable max pooling in two passes, rows then columns, templated on classes of
+// kernels/byte_vectors: V, and narrower ones for runs that V does not fill, if V has no masks.
+// Included by ISA sources only.
 #pragma once
 
 #include "kernels/maxpool/maxpool.h"

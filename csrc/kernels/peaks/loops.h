@@ -28,7 +28,7 @@ Vector opaque(Vector value) {
   return value;
 }
 
-// V is a class of kernels/bytes.
+// V is a class of kernels/byte_vectors.
 template <typename V>
 void read_by(const std::byte* src, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 512) {

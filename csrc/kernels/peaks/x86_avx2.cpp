@@ -1,4 +1,4 @@
-#include "kernels/bytes/avx2.h"
+#include "kernels/byte_vectors/avx2.h"
 #include "kernels/peaks/loops.h"
 
 namespace cpuaccel::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/bytes/avx512.h"
+#include "kernels/byte_vectors/avx512.h"
 #include "kernels/peaks/loops.h"
 #include "kernels/read_ahead.h"
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/bytes/avx2.h"
+#include "kernels/byte_vectors/avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
