@@ -27,6 +27,7 @@ pytest_plugins = ["_crashes"]
 # torch's OpenMP reads this variable when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import _tiers  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
@@ -38,8 +39,11 @@ settings.register_profile("thorough", max_examples=400, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests run first, so that no process has to wait for one that started last."""
+    if _tiers.is_small():
+        items[:], others = _tiers.split(items)
+        config.hook.pytest_deselected(items=others)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

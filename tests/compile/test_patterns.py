@@ -224,4 +224,4 @@ def test_the_other_gelu_is_never_the_librarys() -> None:
     model = Lambda(block, a=conv(), b=conv(), c=conv())
     found = seen(model, 3 * _image(), atol=1e-5)
     assert all("GELUTanh" not in kinds for kinds in found.kinds())
-    assert any("behind a layer" in left.reason for left in found.left)
+    assert any("only as a post-op" in left.reason for left in found.left)

@@ -17,7 +17,7 @@ from cpuaccel.compile.validate import region_timing
 
 pytestmark = needs_onednn
 
-_TIMED = re.compile(r"timed: [\d.]+ (ms|us) here, [\d.]+ (ms|us) in Inductor$")
+_TIMED = re.compile(r"timed: region [\d.]+ (ms|us), Inductor [\d.]+ (ms|us)$")
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +61,8 @@ def test_a_slower_region_is_a_fallback_with_the_times(monkeypatch: pytest.Monkey
     found = seen(model, _x(), mode="max-autotune")
     assert not found.regions
     assert [left.reason for left in found.left] == [
-        "timed: 2.00 ms here, 1.00 ms in Inductor",
-        "timed: 2.00 ms here, 1.00 ms in Inductor",
+        "timed: region 2.00 ms, Inductor 1.00 ms",
+        "timed: region 2.00 ms, Inductor 1.00 ms",
     ]
 
 
