@@ -1,7 +1,7 @@
-// Tuning: runs candidates in turns on the same work and picks the fastest.
+// Tuning: times candidates on the same work, interleaved, and picks the fastest.
 //
-// A trial has `seconds`, the fastest of its runs, and `is_same`, whether its results equal those of
-// the first candidate, which is the default without tuning.
+// The timing of a candidate has `seconds`, the fastest of its runs, and `is_same`, whether its
+// results equal those of the first candidate, which is the default without tuning.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace cpuaccel {
 // memory between two runs evicts weights from L2, and their pages from the TLB.
 inline constexpr int64_t kReadBetween = int64_t{16} << 20;
 
-// How many copies of `bytes` a trial should use in turns for that, at most `most`.
+// How many copies of `bytes` runs should alternate among for that, at most `most`.
 inline size_t copies_to_read(int64_t bytes, size_t most) {
   return bytes > 0 ? std::min(static_cast<size_t>((kReadBetween - 1) / bytes + 1), most) : most;
 }
@@ -42,63 +42,62 @@ inline std::string in_microseconds(double seconds) {
   return text;
 }
 
-// Times `candidates` and sets the seconds of their trials, `trial_of` each; run(candidate) returns
-// the seconds of one run. Candidates with different results are not run, and stay at infinity.
-// Takes about `budget` seconds, but at least two rounds: the second one shows how noisy the first
-// was.
-template <typename Candidates, typename TrialOf, typename Run>
-void time_candidates(Candidates& candidates, const TrialOf& trial_of, double budget,
+// Times `candidates` and sets the `seconds` of timing_of(candidate); run(candidate) returns the
+// seconds of one run. Candidates with different results are not run, and stay at infinity. Takes
+// about `budget` seconds, but at least two rounds: the second one shows how noisy the first was.
+template <typename Candidates, typename TimingOf, typename Run>
+void time_candidates(Candidates& candidates, const TimingOf& timing_of, double budget,
                      const Run& run) {
   constexpr int kRounds = 5, kLeastRounds = 2;
   // Candidates slower than the fastest by this factor in the first round are not run again, except
   // for the first candidate, which the others have to beat.
   constexpr double kHopeless = 1.3, kNever = std::numeric_limits<double>::infinity();
   for (auto& candidate : candidates) {
-    std::invoke(trial_of, candidate).seconds = kNever;
+    std::invoke(timing_of, candidate).seconds = kNever;
   }
   double fastest = kNever, spent = 0;
   for (int round = 0; round < kRounds && (round < kLeastRounds || spent < budget); ++round) {
     for (auto& candidate : candidates) {
-      auto& trial = std::invoke(trial_of, candidate);
+      auto& timing = std::invoke(timing_of, candidate);
       const bool is_first = &candidate == &candidates.front();
-      if (!trial.is_same || (round > 0 && !is_first && trial.seconds > kHopeless * fastest)) {
+      if (!timing.is_same || (round > 0 && !is_first && timing.seconds > kHopeless * fastest)) {
         continue;
       }
       const double taken = run(candidate);
       spent += taken;
-      trial.seconds = std::min(trial.seconds, taken);
-      fastest = std::min(fastest, trial.seconds);
+      timing.seconds = std::min(timing.seconds, taken);
+      fastest = std::min(fastest, timing.seconds);
     }
   }
 }
 
-// The best of at least one trial: it has to beat the first by more than noise.
-template <typename Trials>
-auto& clearly_fastest(Trials& trials) {
+// The fastest of at least one timing. To be chosen, it has to beat the first by more than noise.
+template <typename Timings>
+auto& clearly_fastest(Timings& timings) {
   constexpr double kClearly = 0.97;
-  auto* best = &trials.front();
-  for (auto& trial : trials) {
-    if (trial.is_same && trial.seconds < kClearly * trials.front().seconds &&
-        trial.seconds < best->seconds) {
-      best = &trial;
+  auto* best = &timings.front();
+  for (auto& timing : timings) {
+    if (timing.is_same && timing.seconds < kClearly * timings.front().seconds &&
+        timing.seconds < best->seconds) {
+      best = &timing;
     }
   }
   return *best;
 }
 
-// Logs the times of the trials of `problem`, each called name_of(trial), and which one is taken.
-template <typename Trials, typename Trial, typename NameOf>
-void log_tuning(const std::string& problem, const Trials& trials, const Trial& taken,
+// Logs the timings of `problem`, each by its name_of(timing), and which one is chosen.
+template <typename Timings, typename Timing, typename NameOf>
+void log_tuning(const std::string& problem, const Timings& timings, const Timing& chosen,
                 const NameOf& name_of) {
   if (!log_enabled()) {
     return;
   }
   std::string text = "timed " + problem + ": ";
-  for (const auto& trial : trials) {
-    text += name_of(trial) + (trial.is_same ? " " + in_microseconds(trial.seconds) : " differs");
+  for (const auto& timing : timings) {
+    text += name_of(timing) + (timing.is_same ? " " + in_microseconds(timing.seconds) : " differs");
     text += ", ";
   }
-  log_decision(text + "chosen: " + name_of(taken));
+  log_decision(text + "chosen: " + name_of(chosen));
 }
 
 }  // namespace cpuaccel

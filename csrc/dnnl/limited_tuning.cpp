@@ -8,7 +8,7 @@
 namespace cpuaccel::dnnl_layer {
 namespace {
 
-constexpr int kTrials = 1;  // for problems without a near timed one
+constexpr int kTuningRuns = 1;  // for problems without a near timed one
 const double kNear = std::log(4.0) + 1e-9;
 
 thread_local LimitedTuning* g_inner = nullptr;
@@ -55,7 +55,7 @@ Split split(std::string_view problem) {
 
 }  // namespace
 
-LimitedTuning::LimitedTuning(bool on) : outer_(g_inner), left_(on ? kTrials : -1) {
+LimitedTuning::LimitedTuning(bool on) : outer_(g_inner), left_(on ? kTuningRuns : -1) {
   g_inner = this;
 }
 LimitedTuning::~LimitedTuning() { g_inner = outer_; }

@@ -35,7 +35,7 @@ struct Timing {
 };
 
 struct Candidate {
-  Timing trial;
+  Timing timing;
   std::vector<LayerDesc> descs;
   std::unique_ptr<Step> step = nullptr;
 };
@@ -86,24 +86,25 @@ std::vector<Timing> time_variants(std::optional<kernels::FloatFunction> eltwise,
   TuningData data(candidates.front().descs.front().desc);
   std::vector<float> expected;
   for (auto& candidate : candidates) {
-    const bool after = candidate.trial.variant.eltwise_after;
+    const bool after = candidate.timing.variant.eltwise_after;
     candidate.step = data.step(candidate.descs, after ? eltwise : std::nullopt);
     data.run(*candidate.step);
     if (expected.empty()) {
       expected = data.results();
     }
-    candidate.trial.is_same = data.are_near(expected);
+    candidate.timing.is_same = data.are_near(expected);
   }
-  time_candidates(candidates, &Candidate::trial, kSeconds,
+  time_candidates(candidates, &Candidate::timing, kSeconds,
                   [&](const Candidate& candidate) { return data.run(*candidate.step); });
-  std::vector<Timing> trials;
+  std::vector<Timing> timings;
   for (auto& candidate : candidates) {
-    trials.push_back(std::move(candidate.trial));
+    timings.push_back(std::move(candidate.timing));
   }
   // Sliced variants first: the first one is taken unless another clearly wins.
-  std::stable_partition(trials.begin(), trials.end(),
-                        [](const Timing& trial) { return trial.variant.sliced && trial.is_same; });
-  return trials;
+  std::stable_partition(timings.begin(), timings.end(), [](const Timing& timing) {
+    return timing.variant.sliced && timing.is_same;
+  });
+  return timings;
 }
 
 }  // namespace
@@ -120,12 +121,12 @@ LayerVariant fastest_variant(const std::string& problem,
     return {};
   }
   const auto timed = [&] {
-    const auto trials = time_variants(eltwise, may_be_sliced, descs_of);
-    if (trials.empty()) {
+    const auto timings = time_variants(eltwise, may_be_sliced, descs_of);
+    if (timings.empty()) {
       return 0;
     }
-    const auto& best = clearly_fastest(trials);
-    log_tuning(problem, trials, best, std::mem_fn(&Timing::name));
+    const auto& best = clearly_fastest(timings);
+    log_tuning(problem, timings, best, std::mem_fn(&Timing::name));
     return rank_of(best.variant);
   };
   // For other sizes oneDNN has other implementations, which were not compared.

@@ -41,7 +41,7 @@ struct Timing {
 };
 
 struct Candidate {
-  Timing trial;
+  Timing timing;
   TuningData data;
   std::unique_ptr<Step> step;
 };
@@ -67,17 +67,17 @@ int64_t fastest(const std::string& problem, const Shaped& shaped) {
       continue;
     }
   }
-  if (found.empty() || found.front().trial.merged != 1) {
+  if (found.empty() || found.front().timing.merged != 1) {
     return 1;
   }
-  time_candidates(found, &Candidate::trial, kSeconds,
+  time_candidates(found, &Candidate::timing, kSeconds,
                   [](Candidate& candidate) { return candidate.data.run(*candidate.step); });
-  std::vector<Timing> trials;
+  std::vector<Timing> timings;
   for (auto& candidate : found) {
-    trials.push_back(std::move(candidate.trial));
+    timings.push_back(std::move(candidate.timing));
   }
-  const auto& best = clearly_fastest(trials);
-  log_tuning(problem, trials, best, std::mem_fn(&Timing::name));
+  const auto& best = clearly_fastest(timings);
+  log_tuning(problem, timings, best, std::mem_fn(&Timing::name));
   return best.merged;
 }
 

@@ -99,13 +99,13 @@ struct Timing {
 bool cpuaccel_is_faster(const std::string& problem, const LayerPrimitives& onednn,
                         const RowsCall& rows, bool bf16) {
   Candidates candidates(rows, bf16, onednn);
-  std::vector<Timing> trials{{false}, {true}};
-  trials[1].is_same = candidates.are_same();
-  time_candidates(trials, std::identity{}, kSeconds,
-                  [&](const Timing& trial) { return candidates.run(trial.packed); });
-  const auto& best = clearly_fastest(trials);
-  log_tuning(problem, trials, best,
-             [&](const Timing& trial) { return candidates.name(trial.packed); });
+  std::vector<Timing> timings{{false}, {true}};
+  timings[1].is_same = candidates.are_same();
+  time_candidates(timings, std::identity{}, kSeconds,
+                  [&](const Timing& timing) { return candidates.run(timing.packed); });
+  const auto& best = clearly_fastest(timings);
+  log_tuning(problem, timings, best,
+             [&](const Timing& timing) { return candidates.name(timing.packed); });
   return best.packed;
 }
 

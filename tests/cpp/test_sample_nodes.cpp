@@ -68,9 +68,9 @@ TEST(SampleChoose, EachOnceAndAllAlike) {
   // Choices by search, by marks, of all, and of none.
   for (const auto& [degree, count] : {Case{10, 3}, {5, 4}, {7, 7}, {4, 0}, {300, 100}, {90, 89}}) {
     std::vector<int64_t> counts(static_cast<size_t>(degree)), picks(static_cast<size_t>(count));
-    const int64_t trials = 3000;
-    for (int64_t trial = 0; trial < trials; ++trial) {
-      choose_some(RandomStream(3, 1, static_cast<uint64_t>(trial)), degree, count, picks.data(),
+    const int64_t draws = 3000;
+    for (int64_t draw = 0; draw < draws; ++draw) {
+      choose_some(RandomStream(3, 1, static_cast<uint64_t>(draw)), degree, count, picks.data(),
                   taken);
       const std::set<int64_t> distinct(picks.begin(), picks.end());
       ASSERT_EQ(static_cast<int64_t>(distinct.size()), count);
@@ -81,8 +81,7 @@ TEST(SampleChoose, EachOnceAndAllAlike) {
     }
     if (count > 0 && count < degree) {
       EXPECT_LT(
-          chi_square(counts, static_cast<double>(trials * count) / static_cast<double>(degree)),
-          2.5)
+          chi_square(counts, static_cast<double>(draws * count) / static_cast<double>(degree)), 2.5)
           << degree << ", " << count;
     }
   }
@@ -92,8 +91,8 @@ TEST(SampleChoose, PairsAreAllAlike) {
   std::map<std::set<int64_t>, int64_t> counts;
   std::vector<uint64_t> taken;
   int64_t picks[2];
-  for (uint64_t trial = 0; trial < 6000; ++trial) {
-    choose_some(RandomStream(5, 0, trial), 4, 2, picks, taken);
+  for (uint64_t draw = 0; draw < 6000; ++draw) {
+    choose_some(RandomStream(5, 0, draw), 4, 2, picks, taken);
     ++counts[{picks[0], picks[1]}];
   }
   ASSERT_EQ(counts.size(), 6u);
@@ -104,8 +103,8 @@ TEST(SampleChoose, PairsAreAllAlike) {
 
 TEST(SampleChoose, AnyMayRepeat) {
   std::vector<int64_t> counts(5), picks(50);
-  for (uint64_t trial = 0; trial < 100; ++trial) {
-    choose_any(RandomStream(2, 0, trial), 5, 50, picks.data());
+  for (uint64_t draw = 0; draw < 100; ++draw) {
+    choose_any(RandomStream(2, 0, draw), 5, 50, picks.data());
     for (const int64_t pick : picks) {
       ++counts[static_cast<size_t>(pick)];
     }
