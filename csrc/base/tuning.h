@@ -85,14 +85,14 @@ auto& clearly_fastest(Timings& timings) {
   return *best;
 }
 
-// Logs the timings of `problem`, each by its name_of(timing), and which one is chosen.
+// Logs the timings of the problem `key`, each by its name_of(timing), and which one is chosen.
 template <typename Timings, typename Timing, typename NameOf>
-void log_tuning(const std::string& problem, const Timings& timings, const Timing& chosen,
+void log_tuning(const std::string& key, const Timings& timings, const Timing& chosen,
                 const NameOf& name_of) {
   if (!log_enabled()) {
     return;
   }
-  std::string text = "timed " + problem + ": ";
+  std::string text = "timed " + key + ": ";
   for (const auto& timing : timings) {
     text += name_of(timing) + (timing.is_same ? " " + in_microseconds(timing.seconds) : " differs");
     text += ", ";

@@ -32,7 +32,7 @@ void set_max_isa_by_name(const std::string& name) {
 
 void set_deterministic([[maybe_unused]] bool on) {
 #ifdef CPUACCEL_HAS_ONEDNN
-  dnnl_layer::set_timing(!on);
+  dnnl_layer::set_tuning_enabled(!on);
 #endif
 }
 

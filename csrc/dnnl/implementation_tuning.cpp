@@ -177,33 +177,33 @@ std::vector<ImplementationTiming> time_implementations(const Problem& problem) {
 }
 
 // The key in the tuning cache: everything that decides which implementations oneDNN has.
-std::string name_of(const Problem& problem) {
+std::string tuning_key(const Problem& problem) {
   return to_string(problem) + (problem.bias ? " bias" : "") +
          (problem.sum_zero_point != 0 ? " sum_zp" : "") + " i" + std::to_string(problem.isa) +
          (slices_of(in_slices(problem)).empty() ? "" : " slices");
 }
 
-int tuned_choice(const Problem& problem, const std::string& name) {
+int tuned_choice(const Problem& problem, const std::string& key) {
   const auto timings = time_implementations(problem);
   if (timings.empty()) {
     return 0;
   }
   const auto& best = clearly_fastest(timings);
-  log_tuning(name, timings, best, std::mem_fn(&ImplementationTiming::name));
+  log_tuning(key, timings, best, std::mem_fn(&ImplementationTiming::name));
   return best.implementation + (best.sliced ? kSlicedResult : 0);
 }
 
 }  // namespace
 
 Problem fastest(Problem problem) {
-  if (!timing()) {
+  if (!tuning_enabled()) {
     return problem;
   }
-  const std::string name = name_of(problem);
+  const std::string key = tuning_key(problem);
   // From a problem of other sizes only the slicing is taken over: which implementation has a
   // number, and whether it is exact, depends on the sizes.
   const auto slicing_of = [](int similar) { return similar / kSlicedResult * kSlicedResult; };
-  const int choice = tuning_result(name, [&] { return tuned_choice(problem, name); }, slicing_of);
+  const int choice = tuning_result(key, [&] { return tuned_choice(problem, key); }, slicing_of);
   problem.implementation = choice % kSlicedResult;
   return choice < kSlicedResult ? problem : in_slices(problem);
 }

@@ -26,7 +26,7 @@ constexpr double kEnough = 0.97;
 // place, and torch's kernel would split the plan.
 constexpr double kEnoughOfFew = 0.8;
 constexpr int kRounds = 7;
-constexpr double kSeconds = 0.05;  // approximate time of all rounds
+constexpr double kSeconds = 0.05;  // for all rounds, approximately
 constexpr uint64_t kSeed = 1;
 constexpr int kCpuaccel = 0, kTorch = 1;
 constexpr size_t kMostCopies = 64;
@@ -36,14 +36,15 @@ bool are_few(const AttentionProblem& problem) {
   return problem.L <= kernels::kAttentionFewQueries && problem.S > problem.L;
 }
 
-std::string name_of(const AttentionProblem& p, bool in_bf16) {
+// The key in the tuning cache.
+std::string tuning_key(const AttentionProblem& p, bool in_bf16) {
   std::ostringstream text;
   text << "attention " << (p.bf16 ? "bf16" : in_bf16 ? "f32 in bf16" : "f32");
   for (const int64_t size : {p.N, p.H, p.L, p.S, p.E}) {
     text << ' ' << size;
   }
   text << (are_few(p) ? " cached" : "") << (p.mask ? " mask" : "") << (p.causal ? " causal" : "");
-  text << ' ' << dnnl_layer::conditions();
+  text << ' ' << dnnl_layer::tuning_conditions();
   return text.str();
 }
 
@@ -110,14 +111,14 @@ std::string attention_plan_fallback_reason(const AttentionProblem& problem) {
     return {};
   }
   const bool bf16 = attention_in_bf16(type_of(problem));
-  if (!dnnl_layer::timing()) {
+  if (!dnnl_layer::tuning_enabled()) {
     const char* const reason = attention_fallback_reason(problem.L, bf16);
     return reason != nullptr ? reason : "";
   }
-  const std::string name = name_of(problem, bf16);
-  const int chosen = dnnl_layer::tuning_result(name, [&] {
+  const std::string key = tuning_key(problem, bf16);
+  const int chosen = dnnl_layer::tuning_result(key, [&] {
     const auto times = time_attention(problem);
-    log_decision("timed " + name + ": cpuaccel " + in_microseconds(times.cpuaccel) + ", torch " +
+    log_decision("timed " + key + ": cpuaccel " + in_microseconds(times.cpuaccel) + ", torch " +
                  in_microseconds(times.torch));
     const double enough = are_few(problem) ? kEnoughOfFew : kEnough;
     return times.torch >= enough * times.cpuaccel ? kCpuaccel : kTorch;

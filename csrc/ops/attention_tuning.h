@@ -23,7 +23,7 @@ AttentionTimes time_attention(const AttentionProblem& problem);
 
 // The reason why a plan runs attention of these sizes on torch's kernel; empty: cpuaccel's kernel
 // runs. Unless attention_is_always_faster(), both kernels are timed once, and the tuning cache
-// (dnnl/tuning_cache.h) has the result. If timing is off, attention_fallback_reason() decides.
+// (dnnl/tuning_cache.h) has the result. If tuning is off, attention_fallback_reason() decides.
 std::string attention_plan_fallback_reason(const AttentionProblem& problem);
 
 }  // namespace cpuaccel::ops

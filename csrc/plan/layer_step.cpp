@@ -47,7 +47,7 @@ std::string text_of(const memory::desc& desc) {
 }
 
 // The key of the tuning cache: everything that decides which variant is the fastest.
-std::string problem_of(const Building& building, const Layer& layer, const Form& whole,
+std::string tuning_key(const Building& building, const Layer& layer, const Form& whole,
                        const std::vector<Form>& slices, DataType weights_type) {
   const auto& [shaped, post_ops, ids, first, overwritten] = whole;
   std::string text = "float " + layer.operation->name;
@@ -76,7 +76,7 @@ std::string problem_of(const Building& building, const Layer& layer, const Form&
       text += "sum;";
     }
   }
-  return text + (slices.empty() ? "" : "slices;") + dnnl_layer::conditions();
+  return text + (slices.empty() ? "" : "slices;") + dnnl_layer::tuning_conditions();
 }
 
 // With more weights tuning would take long and gain little, because they are read from memory.
@@ -136,7 +136,7 @@ LayerVariant variant_of(const Building& building, const Layer& layer, const Form
     return {};
   }
   const auto weights = weights_of(building, layer, whole.shaped, weights_type);
-  return fastest_variant(problem_of(building, layer, whole, slices, weights_type), eltwise,
+  return fastest_variant(tuning_key(building, layer, whole, slices, weights_type), eltwise,
                          !slices.empty(), [&](LayerVariant variant) {
                            return descs_of(variant.sliced ? slices : std::vector{whole}, variant,
                                            weights);

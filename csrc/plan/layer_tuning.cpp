@@ -16,14 +16,15 @@ namespace {
 using dnnl_layer::kSlicedResult;
 
 constexpr int kImplementations = 3;
-constexpr double kSeconds = 0.05;  // of all rounds, roughly
+constexpr double kSeconds = 0.05;  // for all rounds, approximately
 
-int rank_of(LayerVariant variant) {
+// The variant as a result in the tuning cache.
+int result_of(LayerVariant variant) {
   return 2 * variant.implementation + (variant.eltwise_after ? 1 : 0) +
          (variant.sliced ? kSlicedResult : 0);
 }
-LayerVariant variant_of(int rank) {
-  return {rank % kSlicedResult / 2, rank % 2 != 0, rank >= kSlicedResult};
+LayerVariant variant_of(int result) {
+  return {result % kSlicedResult / 2, result % 2 != 0, result >= kSlicedResult};
 }
 
 // The result of timing one variant.
@@ -114,28 +115,27 @@ bool is_slow(const dnnl::primitive_desc_base& desc) {
   return name.starts_with("ref") || name.starts_with("gemm:ref");
 }
 
-LayerVariant fastest_variant(const std::string& problem,
-                             std::optional<kernels::FloatFunction> eltwise, bool may_be_sliced,
-                             const DescsOfVariant& descs_of) {
-  if (!dnnl_layer::timing()) {
+LayerVariant fastest_variant(const std::string& key, std::optional<kernels::FloatFunction> eltwise,
+                             bool may_be_sliced, const DescsOfVariant& descs_of) {
+  if (!dnnl_layer::tuning_enabled()) {
     return {};
   }
-  const auto timed = [&] {
+  const auto tune = [&] {
     const auto timings = time_variants(eltwise, may_be_sliced, descs_of);
     if (timings.empty()) {
       return 0;
     }
     const auto& best = clearly_fastest(timings);
-    log_tuning(problem, timings, best, std::mem_fn(&Timing::name));
-    return rank_of(best.variant);
+    log_tuning(key, timings, best, std::mem_fn(&Timing::name));
+    return result_of(best.variant);
   };
   // For other sizes oneDNN has other implementations, which were not compared.
-  const auto on_first = [](int alike) {
-    auto variant = variant_of(alike);
+  const auto with_first_implementation = [](int similar) {
+    auto variant = variant_of(similar);
     variant.implementation = 0;
-    return rank_of(variant);
+    return result_of(variant);
   };
-  auto variant = variant_of(dnnl_layer::tuning_result(problem, timed, on_first));
+  auto variant = variant_of(dnnl_layer::tuning_result(key, tune, with_first_implementation));
   variant.eltwise_after = variant.eltwise_after && eltwise;  // even if a cache file says so
   variant.sliced = variant.sliced && may_be_sliced;
   return variant;

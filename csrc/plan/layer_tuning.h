@@ -20,14 +20,13 @@ struct LayerVariant {
 using DescsOfVariant = std::function<std::vector<LayerDesc>(LayerVariant)>;
 
 // The variant that is clearly faster than oneDNN's own choice on this machine, else oneDNN's
-// choice. It is cached by the text `problem` (dnnl/tuning_cache.h). If it is not, all variants are
+// choice. The tuning cache has it by `key` (dnnl/tuning_cache.h). If it does not, all variants are
 // timed now on data of their own, which takes some milliseconds. With tuning off it is oneDNN's
 // choice. `eltwise` is the last post-op if cpuaccel's kernel may apply it. If the layer
 // `may_be_sliced`, it is sliced unless another variant is clearly faster, because slices gain more
 // in a team.
-LayerVariant fastest_variant(const std::string& problem,
-                             std::optional<kernels::FloatFunction> eltwise, bool may_be_sliced,
-                             const DescsOfVariant& descs_of);
+LayerVariant fastest_variant(const std::string& key, std::optional<kernels::FloatFunction> eltwise,
+                             bool may_be_sliced, const DescsOfVariant& descs_of);
 
 // Whether it is one of oneDNN's reference implementations.
 bool is_slow(const dnnl::primitive_desc_base& desc);

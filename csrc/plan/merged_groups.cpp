@@ -19,7 +19,7 @@ using dnnl::memory;
 
 constexpr int64_t kMostChannels = 128;  // of a wide group; with more, nearly all weights are zeros
 constexpr int64_t kTileChannels = 32;
-constexpr double kSeconds = 0.01;  // of all rounds, roughly
+constexpr double kSeconds = 0.01;  // for all rounds, approximately
 
 // How many groups to merge: none (1), or so many that tiles are at least half full.
 std::vector<int64_t> candidates(int64_t groups, int64_t channels) {
@@ -53,7 +53,7 @@ dnnl::primitive_desc_base desc_of(const Shaped& shaped, int64_t merged) {
   return shaped.make({plain.get_dims(), plain.get_data_type(), memory::format_tag::any}, attr, 0);
 }
 
-int64_t fastest(const std::string& problem, const Shaped& shaped) {
+int64_t fastest(const std::string& key, const Shaped& shaped) {
   std::vector<Candidate> found;
   for (const int64_t merged : candidates(shaped.weights.sizes[0], shaped.weights.sizes[2])) {
     try {
@@ -77,11 +77,12 @@ int64_t fastest(const std::string& problem, const Shaped& shaped) {
     timings.push_back(std::move(candidate.timing));
   }
   const auto& best = clearly_fastest(timings);
-  log_tuning(problem, timings, best, std::mem_fn(&Timing::name));
+  log_tuning(key, timings, best, std::mem_fn(&Timing::name));
   return best.merged;
 }
 
-std::string problem_of(const Shaped& shaped, bool bias) {
+// The key in the tuning cache.
+std::string tuning_key(const Shaped& shaped, bool bias) {
   std::string text = "groups";
   const auto& [strides, begin, end, holes] = shaped.window;
   for (const Sizes* sizes : {&shaped.src.sizes, &shaped.weights.sizes, &shaped.dst.sizes, &strides,
@@ -91,20 +92,20 @@ std::string problem_of(const Shaped& shaped, bool bias) {
     }
     text += ";";
   }
-  return text + (bias ? " bias " : " ") + dnnl_layer::conditions();
+  return text + (bias ? " bias " : " ") + dnnl_layer::tuning_conditions();
 }
 
 }  // namespace
 
 int64_t groups_to_merge(const Building& building, const Layer& layer, const Shaped& shaped) {
   const int64_t groups = shaped.weights.sizes[0], channels = shaped.weights.sizes[2];
-  if (channels == 1 || channels >= kTileChannels || !dnnl_layer::timing() ||
+  if (channels == 1 || channels >= kTileChannels || !dnnl_layer::tuning_enabled() ||
       !building.is_constant(layer.weights) || building.constant(layer.weights) == nullptr) {
     return 1;
   }
-  const auto text = problem_of(shaped, layer.bias.has_value());
+  const auto key = tuning_key(shaped, layer.bias.has_value());
   const int found = dnnl_layer::tuning_result(
-      text, [&] { return amx_tiles_usable() ? static_cast<int>(fastest(text, shaped)) : 1; });
+      key, [&] { return amx_tiles_usable() ? static_cast<int>(fastest(key, shaped)) : 1; });
   return found > 0 && groups % found == 0 ? found : 1;  // even if a cache file says so
 }
 

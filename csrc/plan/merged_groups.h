@@ -18,7 +18,8 @@ namespace cpuaccel::plan {
 TensorDesc split_groups(TensorDesc weights, int64_t groups);
 
 // How many groups of `layer` to merge into one; 1 for none. `shaped` has its weights as [groups,
-// OC, IC, ...]. The number is cached (dnnl/tuning_cache.h), or found now by timing if there is AMX.
+// OC, IC, ...]. The tuning cache has the number (dnnl/tuning_cache.h), or tuning finds it now
+// if there is AMX.
 int64_t groups_to_merge(const Building& building, const Layer& layer, const Shaped& shaped);
 
 // The dense layout of weights [groups, OC, IC, ...] after each `merged` groups are merged.

@@ -13,7 +13,7 @@
 namespace cpuaccel::plan {
 namespace {
 
-// The largest M for which cpuaccel's kernels are tried. With more rows, oneDNN's products are bound
+// The largest M for which cpuaccel's kernels are timed. With more rows, oneDNN's products are bound
 // by arithmetic, as cpuaccel's are. With AMX, which multiplies many times as fast, they are still
 // bound by memory. In f32, cpuaccel's products are nearer to the peak on AVX-512.
 int64_t most_rows(bool bf16) {
@@ -49,9 +49,9 @@ class PackedRowsStep : public Step {
   std::shared_ptr<const PackedMatrix> weights_;
 };
 
-// The key of the tuning cache: everything that decides which is faster. `over`: whether oneDNN's
+// The key in the tuning cache: everything that decides which is faster. `over`: whether oneDNN's
 // sum overwrites its addend.
-std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
+std::string tuning_key(const RowsCall& rows, bool bf16, bool over) {
   const auto& call = rows.call;
   std::string text = rows.is_of_pixels ? "pixels of" : "rows of";
   for (const int64_t size : rows.src.sizes) {
@@ -69,14 +69,14 @@ std::string problem_of(const RowsCall& rows, bool bf16, bool over) {
     text += " sum" + std::to_string(static_cast<int>(call.c.type)) + (over ? " over" : "");
   }
   text += rows.eltwise ? " function" + std::to_string(static_cast<int>(*rows.eltwise)) : "";
-  return text + " " + dnnl_layer::conditions();
+  return text + " " + dnnl_layer::tuning_conditions();
 }
 
 // 1 if cpuaccel's kernel is faster.
-int tried(Building& building, const Layer& layer, const RowsCall& rows, const std::string& problem,
-          bool bf16) try {
+int tuned_choice(Building& building, const Layer& layer, const RowsCall& rows,
+                 const std::string& key, bool bf16) try {
   const auto onednn = primitives_of(building, layer);
-  return onednn && cpuaccel_is_faster(problem, *onednn, rows, bf16) ? 1 : 0;
+  return onednn && cpuaccel_is_faster(key, *onednn, rows, bf16) ? 1 : 0;
 } catch (const dnnl::error&) {
   return 0;  // make_layer() comes next and reports the error
 }
@@ -95,7 +95,7 @@ WhyNot make_packed_rows(StepRequest& request) {
   if (!is_tuned(call, bf16)) {
     return "too many rows, weights or products for tuning";
   }
-  if (!dnnl_layer::timing()) {
+  if (!dnnl_layer::tuning_enabled()) {
     return "tuning is off";
   }
   const void* const data = building.constant(layer.weights);
@@ -105,10 +105,10 @@ WhyNot make_packed_rows(StepRequest& request) {
   if (!PackedMatrix::takes(call, bf16)) {
     return "no kernel with packed weights on this CPU";
   }
-  const auto text =
-      problem_of(rows, bf16, rows.addend && building.may_overwrite(layer.dst, *rows.addend));
-  if (dnnl_layer::tuning_result(text, [&] { return tried(building, layer, rows, text, bf16); }) ==
-      0) {
+  const auto key =
+      tuning_key(rows, bf16, rows.addend && building.may_overwrite(layer.dst, *rows.addend));
+  if (dnnl_layer::tuning_result(
+          key, [&] { return tuned_choice(building, layer, rows, key, bf16); }) == 0) {
     return "tuning chose oneDNN";
   }
   const auto type = bf16 ? DataType::bf16 : DataType::f32;

@@ -16,7 +16,7 @@ namespace {
 using dnnl::memory;
 using kernels::GemmType;
 
-constexpr double kSeconds = 0.002;  // of all rounds, roughly; a round is several runs
+constexpr double kSeconds = 0.002;  // for all rounds, approximately; a round is several runs
 constexpr size_t kMostCopies = 32;  // each has to be packed
 
 // Both candidates, each in several copies that have their own weights.
@@ -96,15 +96,15 @@ struct Timing {
 
 }  // namespace
 
-bool cpuaccel_is_faster(const std::string& problem, const LayerPrimitives& onednn,
-                        const RowsCall& rows, bool bf16) {
+bool cpuaccel_is_faster(const std::string& key, const LayerPrimitives& onednn, const RowsCall& rows,
+                        bool bf16) {
   Candidates candidates(rows, bf16, onednn);
   std::vector<Timing> timings{{false}, {true}};
   timings[1].is_same = candidates.are_same();
   time_candidates(timings, std::identity{}, kSeconds,
                   [&](const Timing& timing) { return candidates.run(timing.packed); });
   const auto& best = clearly_fastest(timings);
-  log_tuning(problem, timings, best,
+  log_tuning(key, timings, best,
              [&](const Timing& timing) { return candidates.name(timing.packed); });
   return best.packed;
 }

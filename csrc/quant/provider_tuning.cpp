@@ -40,7 +40,7 @@ bool may_replace(Provider from, Provider to, const QuantCall& call) {
 }
 
 // The key in the tuning cache: everything about a call that decides how long a provider takes.
-std::string name_of(const LayerWeight& layer, const QuantCall& call) {
+std::string tuning_key(const LayerWeight& layer, const QuantCall& call) {
   std::ostringstream text;
   text << "provider " << layer.shape.to_string() << " n" << call.N;
   for (const int64_t size : call.src_dims) {
@@ -165,16 +165,16 @@ std::string shown(const std::vector<ProviderTiming>& timings) {
   return text;
 }
 
-Choice timed_choice(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
-                    Choice choice, const std::string& name) {
+Choice tuned_choice(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
+                    Choice choice, const std::string& key) {
   auto timings = time_providers(layer, int8_values, call, std::move(choice));
   auto& best = clearly_fastest(timings);
   const std::string text = shown(timings);
-  log_decision(name + " " + text);
+  log_decision(key + " " + text);
   if (timings.size() > 1) {
     best.choice.reason = text;
   }
-  dnnl_layer::cache_tuning_result(name, static_cast<int>(best.choice.kernel->provider()));
+  dnnl_layer::cache_tuning_result(key, static_cast<int>(best.choice.kernel->provider()));
   return std::move(best.choice);
 }
 
@@ -182,20 +182,20 @@ Choice timed_choice(const LayerWeight& layer, const at::Tensor& int8_values, con
 
 Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
                       const QuantCall& call, Choice choice) {
-  if (!call.timed || !choice.kernel || !dnnl_layer::timing() || !has_vnni()) {
+  if (!call.timed || !choice.kernel || !dnnl_layer::tuning_enabled() || !has_vnni()) {
     return choice;
   }
-  const std::string name = name_of(layer, call);
-  auto known = dnnl_layer::cached_tuning_result(name);
-  known = known ? known : dnnl_layer::similar_tuning_result(name);
-  if (!known) {
-    return timed_choice(layer, int8_values, call, std::move(choice), name);
+  const std::string key = tuning_key(layer, call);
+  auto result = dnnl_layer::cached_tuning_result(key);
+  result = result ? result : dnnl_layer::similar_tuning_result(key);
+  if (!result) {
+    return tuned_choice(layer, int8_values, call, std::move(choice), key);
   }
-  if (*known == static_cast<int>(choice.kernel->provider())) {
+  if (*result == static_cast<int>(choice.kernel->provider())) {
     return choice;
   }
   for (const Provider provider : kProviders) {
-    if (*known == static_cast<int>(provider) &&
+    if (*result == static_cast<int>(provider) &&
         may_replace(choice.kernel->provider(), provider, call)) {
       auto other = choose_kernel(layer, int8_values, call, {provider, std::nullopt});
       if (other.kernel) {

@@ -19,7 +19,7 @@ struct ProviderTiming {
 
 // Returns `choice`, or the kernel of a provider that is clearly faster for `call` on this machine.
 // Which one that is comes from the tuning cache (dnnl/tuning_cache.h), or is timed now on random
-// sources, which takes some milliseconds. Returns `choice` if timing is off, and without VNNI,
+// sources, which takes some milliseconds. Returns `choice` if tuning is off, and without VNNI,
 // where only cpuaccel's kernels are exact.
 Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
                       const QuantCall& call, Choice choice);
