@@ -144,9 +144,9 @@ std::map<std::string, int> tuning_results() {
 #endif
 }
 
-void set_tuning_results([[maybe_unused]] std::map<std::string, int> ranks) {
+void set_tuning_results([[maybe_unused]] std::map<std::string, int> results) {
 #ifdef CPUACCEL_HAS_ONEDNN
-  dnnl_layer::set_tuning_results(std::move(ranks));
+  dnnl_layer::set_tuning_results(std::move(results));
 #endif
 }
 
@@ -340,7 +340,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("set_teams", &set_teams, py::arg("on"));
   module.def("teams_opened", &teams_opened);
   module.def("tuning_results", &tuning_results);
-  module.def("set_tuning_results", &set_tuning_results, py::arg("ranks"));
+  module.def("set_tuning_results", &set_tuning_results, py::arg("results"));
   module.def("set_primitive_cache_capacity", &set_primitive_cache_capacity, py::arg("capacity"));
   module.def("set_graph_cache_capacity", &set_graph_cache_capacity, py::arg("capacity"));
 #ifdef CPUACCEL_HAS_ONEDNN
