@@ -38,11 +38,11 @@ int64_t divide_half_to_even(int64_t a, int64_t b) {
   return floor + (twice > b || (twice == b && floor % 2 != 0) ? 1 : 0);
 }
 
-uint8_t expected_value(int64_t centred_sum, int64_t divisor, int32_t zero_point,
+uint8_t expected_value(int64_t centered_sum, int64_t divisor, int32_t zero_point,
                        AvgpoolHalves halves) {
   const int64_t value = halves == AvgpoolHalves::even_steps
-                            ? divide_half_to_even(centred_sum, divisor) + zero_point
-                            : divide_half_to_even(centred_sum + divisor * zero_point, divisor);
+                            ? divide_half_to_even(centered_sum, divisor) + zero_point
+                            : divide_half_to_even(centered_sum + divisor * zero_point, divisor);
   return static_cast<uint8_t>(std::clamp<int64_t>(value, 0, 255));
 }
 

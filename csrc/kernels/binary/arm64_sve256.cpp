@@ -41,9 +41,9 @@ void mul_arm64_sve256(const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t 
   const Requantized requantized(q);
   each_eight(count, [=](int64_t i, SveMask m) {
     const svbool_t all = svptrue_b32();
-    const svint32_t centred_a = svsub_n_s32_x(all, load_bytes(a + i, m), zero_point_a);
-    const svint32_t centred_b = svsub_n_s32_x(all, load_bytes(b + i, m), zero_point_b);
-    const SveFloats product = to_floats(svmul_s32_x(all, centred_a, centred_b));
+    const svint32_t centered_a = svsub_n_s32_x(all, load_bytes(a + i, m), zero_point_a);
+    const svint32_t centered_b = svsub_n_s32_x(all, load_bytes(b + i, m), zero_point_b);
+    const SveFloats product = to_floats(svmul_s32_x(all, centered_a, centered_b));
     store_bytes(dst + i, requantized(svmul_n_f32_x(all, product, multiplier)), m);
   });
 }

@@ -21,15 +21,15 @@ struct Constants {
 };
 
 // Channels [c, c + 4), rounded, without dst_zero_point.
-CPUACCEL_INLINE int32x4_t steps4(const Constants& k, int32x4_t centred, int64_t c) {
+CPUACCEL_INLINE int32x4_t steps4(const Constants& k, int32x4_t centered, int64_t c) {
   return vcvtnq_s32_f32(
-      vfmaq_f32(vld1q_f32(k.offset + c), vld1q_f32(k.factor + c), vcvtq_f32_s32(centred)));
+      vfmaq_f32(vld1q_f32(k.offset + c), vld1q_f32(k.factor + c), vcvtq_f32_s32(centered)));
 }
 
 CPUACCEL_INLINE void eight(const Constants& k, const uint8_t* src, int64_t c, uint8_t* dst) {
-  const int16x8_t centred = vreinterpretq_s16_u16(vsubl_u8(vld1_u8(src + c), k.src_zero_point));
-  const int16x4_t low = vqmovn_s32(steps4(k, vmovl_s16(vget_low_s16(centred)), c));
-  const int16x8_t steps = vqmovn_high_s32(low, steps4(k, vmovl_high_s16(centred), c + 4));
+  const int16x8_t centered = vreinterpretq_s16_u16(vsubl_u8(vld1_u8(src + c), k.src_zero_point));
+  const int16x4_t low = vqmovn_s32(steps4(k, vmovl_s16(vget_low_s16(centered)), c));
+  const int16x8_t steps = vqmovn_high_s32(low, steps4(k, vmovl_high_s16(centered), c + 4));
   vst1_u8(dst + c, vmax_u8(vqmovun_s16(vqaddq_s16(steps, k.dst_zero_point)), k.lowest));
 }
 

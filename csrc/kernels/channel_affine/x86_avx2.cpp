@@ -21,16 +21,16 @@ struct Constants {
 
 // Eight bytes as floats, minus the zero point. A byte in the low bits of the float 2^23 gives the
 // float 2^23 + byte.
-inline __m256 centred8(const Constants& k, __m256i bytes, __m256i places) {
+inline __m256 centered8(const Constants& k, __m256i bytes, __m256i places) {
   const __m256i floats =
       _mm256_or_si256(_mm256_shuffle_epi8(bytes, places), _mm256_set1_epi32(0x4b000000));
   return _mm256_sub_ps(_mm256_castsi256_ps(floats), k.src_zero_point);
 }
 
 // Channels [c, c + 8), rounded, without dst_zero_point.
-inline __m256i steps8(const Constants& k, __m256 centred, int64_t c) {
+inline __m256i steps8(const Constants& k, __m256 centered, int64_t c) {
   return _mm256_cvtps_epi32(
-      _mm256_fmadd_ps(_mm256_loadu_ps(k.factor + c), centred, _mm256_loadu_ps(k.offset + c)));
+      _mm256_fmadd_ps(_mm256_loadu_ps(k.factor + c), centered, _mm256_loadu_ps(k.offset + c)));
 }
 
 // The shuffle that puts bytes 0 to 7 (with 8 added, 8 to 15) into 32-bit lanes; -1 gives 0.
@@ -46,13 +46,13 @@ struct Steps16 {
 inline Steps16 steps16(const Constants& k, const uint8_t* src, int64_t c) {
   const __m256i bytes =
       _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src + c)));
-  return {steps8(k, centred8(k, bytes, first_places()), c),
-          steps8(k, centred8(k, bytes, second_places()), c + 8)};
+  return {steps8(k, centered8(k, bytes, first_places()), c),
+          steps8(k, centered8(k, bytes, second_places()), c + 8)};
 }
 
 inline __m256i only8(const Constants& k, const uint8_t* src, int64_t c) {
   const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si64(src + c));
-  return steps8(k, centred8(k, bytes, first_places()), c);
+  return steps8(k, centered8(k, bytes, first_places()), c);
 }
 
 // The packs interleave the 128-bit lanes; this puts the groups of four bytes back in order.
