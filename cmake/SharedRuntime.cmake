@@ -4,7 +4,7 @@
 #
 # Says so at configure time: links a shared object and looks for a C++ library among those it needs.
 # -DCPUACCEL_CHECK_SHARED_RUNTIME=OFF skips it.
-option(CPUACCEL_CHECK_SHARED_RUNTIME "Refuse a compiler that links its C++ library statically" ON)
+option(CPUACCEL_CHECK_SHARED_RUNTIME "Stop if the compiler links its C++ library statically" ON)
 
 function(cpuaccel_check_shared_runtime)
   set(folder "${CMAKE_BINARY_DIR}/shared_runtime")

@@ -109,7 +109,7 @@ struct Bound {
   dl::Problem problem;  // as requested, with implementation 0
   bool zero_point_in_bias = false;
   uint64_t generation = 0;
-  std::shared_ptr<const dl::Primitive> primitive;  // null: refused
+  std::shared_ptr<const dl::Primitive> primitive;  // null: oneDNN has none, or only a reference
   std::shared_ptr<const dl::PackedWeights> weights;
 };
 

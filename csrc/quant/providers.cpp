@@ -85,10 +85,10 @@ const char* no_provider_reason_by_values(const LayerWeight& layer, const at::Ten
 Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
                      const ProviderLimits& limits) {
   std::string reason = "no provider supports this layer";
-  std::optional<Provider> refused = limits.except;
+  std::optional<Provider> declined = limits.except;
   for (const auto& row : provider_rows()) {
     const bool forced = limits.only == row.provider;
-    if (row.provider == refused || (limits.only && !forced) ||
+    if (row.provider == declined || (limits.only && !forced) ||
         !(forced || row.wanted(layer, call))) {
       continue;
     }
@@ -104,7 +104,7 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
       }
     }
     reason = why;
-    refused = row.provider;
+    declined = row.provider;
   }
   if (!limits.only && limits.except != Provider::cpuaccel &&
       cpuaccel_unsupported_reason(layer) != nullptr &&

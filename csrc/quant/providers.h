@@ -27,7 +27,7 @@ std::span<const ProviderRow> provider_rows();
 // What choose_kernel() may take.
 struct ProviderLimits {
   std::optional<Provider> only;    // forced, for tests and benchmarks
-  std::optional<Provider> except;  // has refused the call
+  std::optional<Provider> except;  // has declined the call
 };
 
 struct Choice {

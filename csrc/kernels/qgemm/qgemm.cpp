@@ -179,14 +179,14 @@ class Product {
 
 std::span<const KernelRow<QgemmFunction>> qgemm_kernels() { return kRows; }
 
-const char* qgemm_refuses(const QgemmCall& call) {
+const char* qgemm_unsupported_reason(const QgemmCall& call) {
   const bool fits = call.weights->magnitude <= std::numeric_limits<int32_t>::max();
   return fits || call.dst.type == QgemmDstType::s32 ? nullptr
                                                     : "sums of these weights could leave int32";
 }
 
 const char* qgemm(const QgemmCall& call) {
-  if (const char* why = qgemm_refuses(call)) {
+  if (const char* why = qgemm_unsupported_reason(call)) {
     return why;
   }
   const QgemmWeights& weights = *call.weights;

@@ -12,8 +12,8 @@
 // same numbers as qconv (conv_dst.h). A real that is NaN becomes min.
 //
 // acc is exact in int32 as long as 255 times each column's sum of |weights| fits, as it always does
-// up to K = 65,793. Beyond that only s32 is computed: qgemm_refuses() returns the reason, and
-// qgemm() does nothing.
+// up to K = 65,793. Beyond that only s32 is computed: qgemm_unsupported_reason() returns the
+// reason, and qgemm() does nothing.
 //
 // Bound: M * N * K multiply-adds at the rate of the instruction; up to about 16 rows, reading the
 // weights once.
@@ -123,9 +123,9 @@ struct QgemmCall {
 };
 
 // The reason why qgemm() would compute nothing, or null.
-const char* qgemm_refuses(const QgemmCall& call);
+const char* qgemm_unsupported_reason(const QgemmCall& call);
 
-// Runs on all of torch's threads. Returns null, or the reason from qgemm_refuses().
+// Runs on all of torch's threads. Returns null, or the reason from qgemm_unsupported_reason().
 [[nodiscard]] const char* qgemm(const QgemmCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -9,7 +9,7 @@
 //
 // `torch_program` is the same computation in torch ops (cpuaccel/compile/bridge/torch_fallback.py).
 // The fake kernel runs it, and so does cpuaccel::graph_region_by_torch, the fallback for everything
-// that oneDNN refuses.
+// that oneDNN rejects.
 
 #include "ops/region/region.h"
 
