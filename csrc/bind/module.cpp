@@ -184,8 +184,8 @@ std::vector<std::pair<bool, std::vector<size_t>>> find_partitions(const std::str
   return result;
 }
 
-std::vector<std::string> why_not_compiled(const std::string& program) {
-  return plan::why_not_compiled(plan::parse_region(program));
+std::vector<std::string> uncompilable_reasons(const std::string& program) {
+  return plan::uncompilable_reasons(plan::parse_region(program));
 }
 #endif
 
@@ -362,7 +362,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("find_partitions", &find_partitions, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
   module.def("cpuaccel_step_kinds", &plan::registered_kind_names);
-  module.def("why_not_compiled", &why_not_compiled, py::arg("program"),
+  module.def("uncompilable_reasons", &uncompilable_reasons, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
 #endif
   module.def("set_max_isa", &set_max_isa_by_name, py::arg("name"));

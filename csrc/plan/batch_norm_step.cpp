@@ -101,7 +101,7 @@ bool is_batch_norm_step(const Building& building, const Partition& partition) {
                      [&](Id id) { return is_of_channels(building, id, norm.inputs[1]); });
 }
 
-WhyNot make_batch_norm(StepRequest& request) {
+DeclineReason make_batch_norm(StepRequest& request) {
   auto& building = request.building;
   if (!is_batch_norm_step(building, request.partition())) {
     return "not a batch norm of f32 or bf16 with constants of f32";

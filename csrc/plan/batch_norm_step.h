@@ -8,7 +8,7 @@ namespace cpuaccel::plan {
 
 // The maker of these steps (step_makers.h). The channels of each pixel of src have to be
 // contiguous; gaps between pixels are allowed.
-WhyNot make_batch_norm(StepRequest& request);
+DeclineReason make_batch_norm(StepRequest& request);
 
 // Whether make_batch_norm() takes `partition`, apart from the layout of its src, which need not be
 // known yet.

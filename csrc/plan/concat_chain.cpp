@@ -95,7 +95,7 @@ bool ConcatChains::is_read_by_norms(const Building& building, Id id) const {
                      });
 }
 
-WhyNot ConcatChains::add(Building& building, size_t partition) {
+DeclineReason ConcatChains::add(Building& building, size_t partition) {
   const auto found = links_.find(partition);
   if (found == links_.end()) {
     return "not in a chain of concatenations of channels";
@@ -149,7 +149,7 @@ WhyNot ConcatChains::add(Building& building, size_t partition) {
   return kAdded;
 }
 
-WhyNot make_concat_chain(StepRequest& request) {
+DeclineReason make_concat_chain(StepRequest& request) {
   return request.concats.add(request.building, request.number);
 }
 

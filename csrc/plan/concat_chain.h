@@ -18,7 +18,7 @@ class ConcatChains {
   // Adds the step of the partition with that number. Declines if it is not in such a chain, if
   // anything but cpuaccel's batch norms reads its result, or if it has more channels than the
   // longest one had when the region was traced.
-  WhyNot add(Building& building, size_t partition);
+  DeclineReason add(Building& building, size_t partition);
 
  private:
   // One concatenation of a chain.
@@ -36,6 +36,6 @@ class ConcatChains {
 };
 
 // The maker of these steps (step_makers.h).
-WhyNot make_concat_chain(StepRequest& request);
+DeclineReason make_concat_chain(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -33,7 +33,7 @@ class FewRowsStep : public Step {
 
 }  // namespace
 
-WhyNot make_few_rows(StepRequest& request) {
+DeclineReason make_few_rows(StepRequest& request) {
   const auto& rows = request.rows();
   if (!rows) {
     return kNotRows;

@@ -7,6 +7,6 @@
 namespace cpuaccel::plan {
 
 // The maker of these steps (step_makers.h).
-WhyNot make_few_rows(StepRequest& request);
+DeclineReason make_few_rows(StepRequest& request);
 
 }  // namespace cpuaccel::plan

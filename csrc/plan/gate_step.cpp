@@ -42,7 +42,7 @@ KernelStep::Function scaled(const Sizes& sizes) {
 
 }  // namespace
 
-WhyNot make_gate(StepRequest& request) {
+DeclineReason make_gate(StepRequest& request) {
   if (!request.layer()) {
     return kNotLayer;
   }

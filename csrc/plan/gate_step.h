@@ -9,6 +9,6 @@ namespace cpuaccel::plan {
 // The maker of these steps (step_makers.h). It adds two, the layer and the product with each
 // channel, if the partition is a 1x1 convolution of one pixel, and its last post-op multiplies an
 // image with as many channels by its results. oneDNN reads such an operand element by element.
-WhyNot make_gate(StepRequest& request);
+DeclineReason make_gate(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -164,7 +164,7 @@ bool is_sum_before_norm(const Building& building, const Region& region, size_t n
          takes(building, next.operations[0], building.desc(a));
 }
 
-WhyNot make_layer_norm(StepRequest& request) {
+DeclineReason make_layer_norm(StepRequest& request) {
   const auto& region = request.region;
   const size_t number = request.number;
   const bool after_sum = number > 0 && is_sum_before_norm(request.building, region, number - 1);

@@ -7,7 +7,7 @@
 namespace cpuaccel::plan {
 
 // The maker of these steps (step_makers.h).
-WhyNot make_layer_norm(StepRequest& request);
+DeclineReason make_layer_norm(StepRequest& request);
 
 // Whether the partition with that number is a single addition of two values with the same layout,
 // the next partition is a layer norm of the sum, and cpuaccel's kernel supports both in one call.

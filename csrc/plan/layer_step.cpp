@@ -255,7 +255,7 @@ bool add_layer(Building& building, const Layer& layer) {
   return true;
 }
 
-WhyNot make_layer(StepRequest& request) {
+DeclineReason make_layer(StepRequest& request) {
   if (!request.layer()) {
     return kNotLayer;
   }

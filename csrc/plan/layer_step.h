@@ -11,7 +11,7 @@
 namespace cpuaccel::plan {
 
 // The maker of these steps (step_makers.h).
-WhyNot make_layer(StepRequest& request);
+DeclineReason make_layer(StepRequest& request);
 
 // Adds the steps that compute layer.dst. Returns false if oneDNN has no fast primitive for it. The
 // caller then removes the steps added so far, which copy the source.

@@ -83,7 +83,7 @@ int tuned_choice(Building& building, const Layer& layer, const RowsCall& rows,
 
 }  // namespace
 
-WhyNot make_packed_rows(StepRequest& request) {
+DeclineReason make_packed_rows(StepRequest& request) {
   if (!request.rows()) {
     return kNotRows;
   }

@@ -10,6 +10,6 @@
 namespace cpuaccel::plan {
 
 // The maker of these steps (step_makers.h).
-WhyNot make_packed_rows(StepRequest& request);
+DeclineReason make_packed_rows(StepRequest& request);
 
 }  // namespace cpuaccel::plan

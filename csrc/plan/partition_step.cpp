@@ -119,7 +119,7 @@ TensorDesc layout_of(const LogicalTensor& tensor) {
 
 }  // namespace
 
-WhyNot make_partition(StepRequest& request) {
+DeclineReason make_partition(StepRequest& request) {
   auto& building = request.building;
   const auto& region = request.region;
   const auto& partition = request.partition();

@@ -7,6 +7,6 @@ namespace cpuaccel::plan {
 
 // The maker of these steps (step_makers.h), which never declines. Throws dnnl::error or
 // std::runtime_error if oneDNN Graph does not support the partition.
-WhyNot make_partition(StepRequest& request);
+DeclineReason make_partition(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -18,7 +18,7 @@ Plan::Plan(const Region& region, std::span<const TensorDesc> inputs,
   teams_ = StepTeams(steps_.size());
 }
 
-std::vector<std::string> why_not_compiled(const Region& region) {
+std::vector<std::string> uncompilable_reasons(const Region& region) {
   auto traced = [&](const std::vector<Id>& ids) {
     std::vector<TensorDesc> result;
     for (const Id id : ids) {
@@ -32,18 +32,18 @@ std::vector<std::string> why_not_compiled(const Region& region) {
                         packed, false, 0);
   std::vector<std::string> result;
   for (size_t i = 0; i < region.partitions.size(); ++i) {
-    std::string why;
+    std::string reason;
     try {
       builder.add_next();
       if (!builder.has_traced_sizes(i)) {
-        why = "its results would have other sizes than torch's";
+        reason = "its results would have other sizes than torch's";
         builder.pretend(i);
       }
     } catch (const std::exception& error) {
-      why = error.what();
+      reason = error.what();
       builder.pretend_next();
     }
-    result.push_back(std::move(why));
+    result.push_back(std::move(reason));
   }
   return result;
 }

@@ -66,7 +66,7 @@ class Plan {
     std::vector<Slot> inputs, outputs;
   };
   class Builder;
-  friend std::vector<std::string> why_not_compiled(const Region& region);
+  friend std::vector<std::string> uncompilable_reasons(const Region& region);
 
   std::vector<PlacedStep> steps_;
   mutable StepTeams teams_{0};
@@ -77,6 +77,6 @@ class Plan {
 
 // For each partition of `region` the reason why it has no step for the traced sizes; empty if it
 // has one.
-std::vector<std::string> why_not_compiled(const Region& region);
+std::vector<std::string> uncompilable_reasons(const Region& region);
 
 }  // namespace cpuaccel::plan

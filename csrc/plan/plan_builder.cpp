@@ -78,8 +78,8 @@ void Plan::Builder::make_steps(StepRequest& request) {
   const size_t before = steps_.size();
   std::string declined;
   for (const auto& maker : step_makers()) {
-    const auto why_not = maker.make(request);
-    if (why_not == kAdded) {
+    const auto reason = maker.make(request);
+    if (reason == kAdded) {
       if (log_enabled()) {
         log_decision("plan step of " + request.first().name + ": " + std::string(maker.name) +
                      declined);
@@ -88,7 +88,7 @@ void Plan::Builder::make_steps(StepRequest& request) {
     }
     steps_.resize(before);
     if (log_enabled()) {
-      declined += "; not " + std::string(maker.name) + ": " + std::string(why_not);
+      declined += "; not " + std::string(maker.name) + ": " + std::string(reason);
     }
   }
 }

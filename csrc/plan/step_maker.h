@@ -14,12 +14,14 @@ namespace cpuaccel::plan {
 class ConcatChains;
 
 // What a maker returns: kAdded, or a literal that says why it adds no steps.
-using WhyNot = std::string_view;
-inline constexpr WhyNot kAdded{};
+using DeclineReason = std::string_view;
+inline constexpr DeclineReason kAdded{};
 // Reasons of several makers.
-inline constexpr WhyNot kNotLayer = "not a convolution or a product, with post-ops of oneDNN";
-inline constexpr WhyNot kNotRows = "not a product of dense rows and a constant matrix";
-inline constexpr WhyNot kSlowInOnednn = "oneDNN has only a reference implementation, or none";
+inline constexpr DeclineReason kNotLayer =
+    "not a convolution or a product, with post-ops of oneDNN";
+inline constexpr DeclineReason kNotRows = "not a product of dense rows and a constant matrix";
+inline constexpr DeclineReason kSlowInOnednn =
+    "oneDNN has only a reference implementation, or none";
 
 class StepRequest {
  public:

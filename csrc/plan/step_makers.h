@@ -16,7 +16,7 @@ struct StepMaker {
   // Adds the steps of a partition and returns kAdded, or returns why it does not; the caller then
   // removes the steps that it has added. Throws dnnl::error or std::runtime_error if the partition
   // cannot be computed at all.
-  WhyNot (*make)(StepRequest& request);
+  DeclineReason (*make)(StepRequest& request);
 };
 
 // The first one that does not decline makes the steps.

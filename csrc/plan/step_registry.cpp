@@ -31,7 +31,7 @@ AddSteps find_registered(std::string_view name) {
   return found == kinds.end() ? nullptr : found->second;
 }
 
-WhyNot make_registered(StepRequest& request) {
+DeclineReason make_registered(StepRequest& request) {
   if (request.first().kind) {
     return "an op of oneDNN Graph";
   }

@@ -22,7 +22,7 @@ struct RegisterStep {
 };
 
 // The maker of the steps of registered kinds (step_makers.h).
-WhyNot make_registered(StepRequest& request);
+DeclineReason make_registered(StepRequest& request);
 
 // Null if no kind has this name.
 AddSteps find_registered(std::string_view name);

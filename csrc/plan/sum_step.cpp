@@ -78,7 +78,7 @@ bool is_read_at_end_only(const StepRequest& request) {
 
 }  // namespace
 
-WhyNot make_sum(StepRequest& request) {
+DeclineReason make_sum(StepRequest& request) {
   auto& building = request.building;
   const auto& partition = request.partition();
   if (!are_additions(partition)) {

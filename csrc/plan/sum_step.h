@@ -8,6 +8,6 @@ namespace cpuaccel::plan {
 
 // The maker of these steps (step_makers.h). All operations of the partition have to be additions,
 // and nothing outside of it may read its results, except the last one.
-WhyNot make_sum(StepRequest& request);
+DeclineReason make_sum(StepRequest& request);
 
 }  // namespace cpuaccel::plan

@@ -101,10 +101,10 @@ class Data {
     }
     dst_ = before_;
     call_.dst = dst_.data();
-    const char* why_not = nullptr;
+    const char* reason = nullptr;
     const double seconds =
-        seconds_of([&] { why_not = run_with_byte_post_ops(kernel, shape_, call_); });
-    return why_not == nullptr ? std::optional(seconds) : std::nullopt;
+        seconds_of([&] { reason = run_with_byte_post_ops(kernel, shape_, call_); });
+    return reason == nullptr ? std::optional(seconds) : std::nullopt;
   }
 
   const std::vector<uint8_t>& dst() const { return dst_; }

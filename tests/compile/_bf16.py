@@ -35,7 +35,7 @@ def cpu_has_it() -> bool:
 
 def onednn_has_it() -> bool:
     """Whether oneDNN has it in this process; oneDNN keeps the first ISA cap that it meets."""
-    return cpu_has_it() and not any(_native.load().why_not_compiled(_PROBE))
+    return cpu_has_it() and not any(_native.load().uncompilable_reasons(_PROBE))
 
 
 def in_a_process_of_its_own(file: str) -> None:

@@ -35,12 +35,12 @@ _START = "graph 1 test\nvalue 0 f32 2x3\nvalue 1 f32 2x3\nvalue 2 f32 2x3\ninput
 )
 def test_a_bad_plan_text_raises_with_its_line(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"graph: expected {message}"):
-        _native.load().why_not_compiled(text)
+        _native.load().uncompilable_reasons(text)
 
 
 def test_fallbacks_of_onednn_are_reported() -> None:
     text = f"{_START}partition\nop ReLU in 0 out 1\nop Exp in 0 out 2"
-    (reason,) = _native.load().why_not_compiled(text)
+    (reason,) = _native.load().uncompilable_reasons(text)
     assert reason
 
 
@@ -48,7 +48,7 @@ def test_the_log_says_why_step_makers_declined() -> None:
     native, messages = _native.load(), list[str]()
     native.set_log_sink(messages.append)
     try:
-        native.why_not_compiled(f"{_START}partition\nop ReLU in 0 out 1")
+        native.uncompilable_reasons(f"{_START}partition\nop ReLU in 0 out 1")
     finally:
         native.set_log_sink(None)
     (message,) = messages

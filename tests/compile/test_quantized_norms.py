@@ -92,6 +92,8 @@ op quantize in 1 out 2 to_scale=f:{scale} to_zero_point=i:{zero_point}
     ],
 )
 def test_an_invalid_quantizer_is_rejected(scale: float, zero_point: int, reason: str) -> None:
-    reasons = _native.load().why_not_compiled(PROGRAM.format(scale=scale, zero_point=zero_point))
+    reasons = _native.load().uncompilable_reasons(
+        PROGRAM.format(scale=scale, zero_point=zero_point)
+    )
     assert set(reasons) == {f"quantize: {reason}"}
-    assert not any(_native.load().why_not_compiled(PROGRAM.format(scale=0.1, zero_point=9)))
+    assert not any(_native.load().uncompilable_reasons(PROGRAM.format(scale=0.1, zero_point=9)))

@@ -449,7 +449,7 @@ def _drop_uncompilable(regions: list[Region]) -> bool:
     """Leave partitions that do not compile; say whether there were any."""
     failed = False
     for region in regions:
-        reasons = _native.load().why_not_compiled(region.plan_text.text)
+        reasons = _native.load().uncompilable_reasons(region.plan_text.text)
         for partition, reason in zip(region.partitions, reasons, strict=True):
             if reason:
                 partition.choice = cost.Choice(False, f"oneDNN: {reason}")

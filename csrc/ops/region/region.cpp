@@ -86,7 +86,8 @@ std::vector<void*> pointers(const Tensors& tensors, size_t written = 0) {
 
 // The reason why the first `written` of `inputs` cannot be written to while others are read, or
 // null.
-const char* why_not_in_place(size_t written, const Tensors& inputs, const Tensors& constants) {
+const char* in_place_fallback_reason(size_t written, const Tensors& inputs,
+                                     const Tensors& constants) {
   if (written == 0) {
     return nullptr;
   }
@@ -148,9 +149,10 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
     return by_torch();
   }
   const auto given = all_dense(inputs);
-  const char* why = has_empty(given) ? "empty input" : why_not_in_place(written, inputs, constants);
-  if (why != nullptr) {
-    report_fallback("graph_region", why);
+  const char* reason =
+      has_empty(given) ? "empty input" : in_place_fallback_reason(written, inputs, constants);
+  if (reason != nullptr) {
+    report_fallback("graph_region", reason);
     return by_torch();
   }
   CPUACCEL_KERNEL_CALL(graph_region);

@@ -152,24 +152,24 @@ std::shared_ptr<const CachedPlan> RegionCache::make(std::string_view text, Shape
     weights = region.weights.emplace_front(std::make_shared<Weights>(constants));
   }
   std::shared_ptr<const CachedPlan> ready;
-  std::string why_not;
+  std::string reason;
   try {
     ready = compile(region, *weights, shape, constants);
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_out_of_memory) {
       throw;  // the next call may have memory
     }
-    why_not = error.what();
+    reason = error.what();
   } catch (const std::runtime_error& error) {
-    why_not = error.what();
+    reason = error.what();
   }
   const auto* const made_on = weights.get();
-  order_.push_front({std::move(weights), std::move(shape), ready, why_not});
+  order_.push_front({std::move(weights), std::move(shape), ready, reason});
   shrink(made_on);
   shrink_to(capacity_);
   drop_unused_regions();
   if (!ready) {
-    throw std::runtime_error(why_not);
+    throw std::runtime_error(reason);
   }
   return ready;
 }
@@ -202,7 +202,7 @@ std::shared_ptr<const CachedPlan> RegionCache::find(const Weights* weights, cons
   }
   order_.splice(order_.begin(), order_, found);
   if (!found->plan) {
-    throw std::runtime_error(found->why_not);
+    throw std::runtime_error(found->reason);
   }
   return found->plan;
 }

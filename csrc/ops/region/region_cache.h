@@ -101,7 +101,7 @@ class RegionCache {
     std::shared_ptr<Weights> weights;
     Shape shape;
     std::shared_ptr<const CachedPlan> plan;  // null if it does not compile
-    std::string why_not;
+    std::string reason;                      // why it does not compile
   };
 
   // Compiles the plan that `get` did not find.
