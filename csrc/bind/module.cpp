@@ -361,7 +361,7 @@ PYBIND11_MODULE(_C, module) {
       py::arg("mask"), py::arg("causal"), py::call_guard<py::gil_scoped_release>());
   module.def("find_partitions", &find_partitions, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
-  module.def("cpuaccel_step_kinds", &plan::registered_kind_names);
+  module.def("registered_op_kinds", &plan::registered_op_kinds);
   module.def("uncompilable_reasons", &uncompilable_reasons, py::arg("program"),
              py::call_guard<py::gil_scoped_release>());
 #endif

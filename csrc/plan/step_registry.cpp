@@ -39,7 +39,7 @@ DeclineReason make_registered(StepRequest& request) {
   return kAdded;
 }
 
-std::vector<std::string_view> registered_kind_names() {
+std::vector<std::string_view> registered_op_kinds() {
   std::vector<std::string_view> names;
   for (const auto& [name, add] : registered_kinds()) {
     names.push_back(name);

@@ -27,6 +27,6 @@ DeclineReason make_registered(StepRequest& request);
 // Null if no kind has this name.
 AddSteps find_registered(std::string_view name);
 // The names of all registered kinds, sorted.
-std::vector<std::string_view> registered_kind_names();
+std::vector<std::string_view> registered_op_kinds();
 
 }  // namespace cpuaccel::plan
