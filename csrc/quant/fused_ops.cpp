@@ -35,11 +35,11 @@ using ops::OpName;
 // The packed-weight classes of one kind of layer.
 struct Conv2d {
   using Base = ConvPackedParamsBase<2>;
-  using Ours = ConvParams<2>;
+  using CpuaccelParams = ConvParams<2>;
 };
 struct Linear {
   using Base = LinearPackedParamsBase;
-  using Ours = LinearParams;
+  using CpuaccelParams = LinearParams;
 };
 
 template <typename Kind>
@@ -50,9 +50,9 @@ at::Tensor run_with_post_ops(const char* op, const at::Tensor& qx,
   ops::check_output_quantizer(op, own_scale, own_zero_point, "own_");
   ops::check_output_quantizer(op, post_ops.scale, post_ops.zero_point, "");
   TORCH_CHECK(packed, op, ": expected packed to be packed weights, but got None");
-  auto* ours = plugin_on() ? dynamic_cast<typename Kind::Ours*>(packed.get()) : nullptr;
-  if (ours != nullptr) {
-    at::Tensor result = ours->apply_with_post_ops(qx, own_scale, own_zero_point, relu, post_ops);
+  auto* params = plugin_on() ? dynamic_cast<typename Kind::CpuaccelParams*>(packed.get()) : nullptr;
+  if (params != nullptr) {
+    at::Tensor result = params->apply_with_post_ops(qx, own_scale, own_zero_point, relu, post_ops);
     if (result.defined()) {
       return result;
     }

@@ -149,9 +149,9 @@ void check_onednn_object(const char* op, const intrusive_ptr<Params>& packed_wei
 
 // The packed object to pass to torch's fused op: torch's object for the same weights if `params` is
 // one of cpuaccel's, else `packed_weight` itself.
-template <typename Params, typename Ours>
+template <typename Params, typename CpuaccelParams>
 intrusive_ptr<Params> torchs_object(const char* op, const intrusive_ptr<Params>& packed_weight,
-                                    Ours* params) {
+                                    CpuaccelParams* params) {
   if (params != nullptr) {
     return params->torch_params();
   }

@@ -25,7 +25,7 @@ struct Loaded {
 };
 using Load = Loaded (*)(const c10::IValue& state);
 
-Loaded left_to_torch(const char* op, const std::string& reason) {
+Loaded loaded_by_torch(const char* op, const std::string& reason) {
   count_fallback(op, reason);
   return {true, {}};
 }
@@ -42,7 +42,7 @@ Loaded linear_from_state(const c10::IValue& state) {
   auto params =
       LinearParams::create(elements[0].toTensor(), elements[1].toOptional<at::Tensor>(), reason);
   if (!params) {
-    return left_to_torch("linear __setstate__", reason);
+    return loaded_by_torch("linear __setstate__", reason);
   }
   return {true, c10::IValue::make_capsule(
                     c10::static_intrusive_pointer_cast<LinearPackedParamsBase>(std::move(params)))};
@@ -54,7 +54,7 @@ Loaded packed_conv(const at::Tensor& weight, const std::optional<at::Tensor>& bi
   std::string reason;
   auto params = ConvParams<kSpatial>::create(weight, bias, parameters, reason);
   if (!params) {
-    return left_to_torch("conv __setstate__", reason);
+    return loaded_by_torch("conv __setstate__", reason);
   }
   return {
       true,
@@ -120,8 +120,8 @@ struct Replacement {
   // The same from a packed object that torch has made; null: that object stays.
   Load from_torch;
   c10::ClassTypePtr type;
-  torch::jit::Function* theirs = nullptr;
-  std::unique_ptr<torch::jit::BuiltinOpFunction> ours;
+  torch::jit::Function* torch_method = nullptr;
+  std::unique_ptr<torch::jit::BuiltinOpFunction> cpuaccel_method;
 };
 
 std::vector<Replacement>& replacements() {
@@ -141,7 +141,7 @@ std::vector<Replacement>& replacements() {
 // Stack: the object to fill, its state. Leaves None, as torch's method does.
 void set_state(const Replacement& row, torch::jit::Stack& stack) {
   if (!ops::engine_is_replaced()) {
-    row.theirs->run(stack);
+    row.torch_method->run(stack);
     return;
   }
   const auto object = stack[stack.size() - 2].toObject();
@@ -152,7 +152,7 @@ void set_state(const Replacement& row, torch::jit::Stack& stack) {
     stack.emplace_back();
     return;
   }
-  row.theirs->run(stack);
+  row.torch_method->run(stack);
   if (!loaded.understood && row.from_torch != nullptr) {
     loaded = row.from_torch(object->getSlot(0));
     if (!loaded.capsule.isNone()) {
@@ -164,10 +164,10 @@ void set_state(const Replacement& row, torch::jit::Stack& stack) {
 void prepare(Replacement& row) {
   row.type = torch::getCustomClass(row.class_name);
   TORCH_CHECK(row.type, "torch has no class ", row.class_name);
-  row.theirs = &row.type->getMethod(kMethod);
-  row.ours = std::make_unique<torch::jit::BuiltinOpFunction>(
-      c10::QualifiedName(std::string(row.class_name) + "." + kMethod), row.theirs->getSchema(),
-      [&row](torch::jit::Stack& stack) { set_state(row, stack); });
+  row.torch_method = &row.type->getMethod(kMethod);
+  row.cpuaccel_method = std::make_unique<torch::jit::BuiltinOpFunction>(
+      c10::QualifiedName(std::string(row.class_name) + "." + kMethod),
+      row.torch_method->getSchema(), [&row](torch::jit::Stack& stack) { set_state(row, stack); });
 }
 
 void put(Replacement& row, torch::jit::Function* method) {
@@ -179,16 +179,16 @@ void put(Replacement& row, torch::jit::Function* method) {
 
 void replace_setstate() {
   for (auto& row : replacements()) {
-    if (!row.ours) {
+    if (!row.cpuaccel_method) {
       prepare(row);
     }
-    put(row, row.ours.get());
+    put(row, row.cpuaccel_method.get());
   }
 }
 
 void restore_setstate() {
   for (auto& row : replacements()) {
-    put(row, row.theirs);
+    put(row, row.torch_method);
   }
 }
 
