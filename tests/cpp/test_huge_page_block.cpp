@@ -11,7 +11,7 @@
 namespace cpuaccel {
 namespace {
 
-TEST(KeptBlock, FreesWhatItGave) {
+TEST(HugePageBlock, FreesItsMemory) {
   for (const size_t bytes : {size_t{1}, size_t{100000}, size_t{5} << 20}) {
     AlignedBlock block = huge_page_block(bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block.get()) % 64, 0u);
@@ -22,7 +22,7 @@ TEST(KeptBlock, FreesWhatItGave) {
   }
 }
 
-TEST(KeptBlock, IsTakenByManyThreads) {
+TEST(HugePageBlock, IsAllocatedByManyThreads) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([thread] {
