@@ -64,9 +64,9 @@ double lanes_bound(const Shape& s, double multiply_rate) {
   const double quads = tall ? 2 : 1;
   const auto vectors = static_cast<double>(O * O * s.C) / 16;
   const double multiply = static_cast<double>(s.K) * quads + 1;
-  const double requantise = 2 + (tall ? 8.0 : 5.0) / 4;
+  const double requantize = 2 + (tall ? 8.0 : 5.0) / 4;
   const double unpack = static_cast<double>(s.S) / static_cast<double>(rows) * quads * 8 / 4;
-  return vectors * std::max(multiply, (multiply + requantise + unpack) / 2) / multiply_rate;
+  return vectors * std::max(multiply, (multiply + requantize + unpack) / 2) / multiply_rate;
 }
 
 // The other rows: all vector instructions of the loop, at the rate at which the peak's loop runs
@@ -97,17 +97,17 @@ double bound(const Shape& s, const Peaks& peaks, Isa isa) {
   const auto outputs = static_cast<double>(O * O);
   const auto vectors =
       static_cast<double>((s.C + static_cast<int64_t>(lanes) - 1) / static_cast<int64_t>(lanes));
-  const double requantise = 3 + 10.0 / 4;
+  const double requantize = 3 + 10.0 / 4;
   if (isa == Isa::avx2 && s.K <= 5) {
     const auto pairs = static_cast<double>((s.K * s.K + 1) / 2);
     const auto taps = static_cast<double>(s.S == 1 ? s.K * (s.K + 3) : 4 * s.K * s.K) / 4;
-    return outputs * vectors * (3 * pairs + taps / 2 + requantise) / (peak / lanes);
+    return outputs * vectors * (3 * pairs + taps / 2 + requantize) / (peak / lanes);
   }
   const double multiply = static_cast<double>(s.K) * quads * (vnni ? 1 : 4);
   const double columns = static_cast<double>(s.S) * outputs / static_cast<double>(rows);
   const double interleave = columns * quads * (vectors / 4) * (vnni ? 12 : 20);
   const double rate = peak / (vnni ? 4 * lanes : lanes);
-  return (outputs * vectors * (multiply + requantise) + interleave) / rate;
+  return (outputs * vectors * (multiply + requantize) + interleave) / rate;
 }
 
 Case dwconv_case(const Shape& s) {
