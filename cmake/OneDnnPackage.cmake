@@ -1,10 +1,10 @@
-# oneDNN, bundled under a name of our own.
+# oneDNN, bundled under a name that no other libdnnl has.
 #
 # Taken from CPUACCEL_ONEDNN_ROOT, else from the PyPI packages onednn-cpu-gomp and
-# onednn-devel-cpu-gomp (x86-64 only). Optional: without it CPUACCEL_HAS_ONEDNN is OFF and the
-# package builds on. Another libdnnl.so.3 in the process must not take its place, so our copy gets
-# the SONAME libcpuaccel_dnnl.so.3 and its dynamic symbols get the prefix cpuaccel_; a generated
-# header renames them in our sources.
+# onednn-devel-cpu-gomp (x86-64 only). If there is none, CPUACCEL_HAS_ONEDNN is OFF and the package
+# builds without oneDNN. Another libdnnl.so.3 in the process must not take its place, so the bundled
+# copy gets the SONAME libcpuaccel_dnnl.so.3 and its dynamic symbols get the prefix cpuaccel_. A
+# generated header renames them in cpuaccel's sources.
 set(CPUACCEL_HAS_ONEDNN OFF)
 if(CPUACCEL_WITH_ONEDNN)
   set(CPUACCEL_ONEDNN_FOUND "")

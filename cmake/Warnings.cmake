@@ -1,4 +1,4 @@
-# Warnings are errors in our own code; headers of torch, FBGEMM and oneDNN are included as SYSTEM.
+# Warnings are errors in cpuaccel's code. Headers of torch, FBGEMM and oneDNN are SYSTEM headers.
 function(cpuaccel_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Wundef)

@@ -1,4 +1,4 @@
-"""Copies libdnnl under our own SONAME and gives its dynamic symbols our own prefix.
+"""Copies libdnnl under a new SONAME and gives its dynamic symbols the prefix cpuaccel_.
 
 Writes OUTPUT/libcpuaccel_dnnl.so.3 and OUTPUT/cpuaccel_dnnl_symbols.h, which renames the C
 functions of oneDNN's API in the sources that include it first.
