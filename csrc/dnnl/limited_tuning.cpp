@@ -8,7 +8,7 @@
 namespace cpuaccel::dnnl_layer {
 namespace {
 
-constexpr int kTuningRuns = 1;  // for problems without a near timed one
+constexpr int kTuningRuns = 1;  // of problems to which no timed one is near
 const double kNear = std::log(4.0) + 1e-9;
 
 thread_local LimitedTuning* g_inner = nullptr;
@@ -16,29 +16,30 @@ thread_local LimitedTuning* g_inner = nullptr;
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
 // Whether the number behind a letter must be equal: threads (t), ISA (i), kernel, stride, padding,
-// dilation and groups decide more than how long a layer takes.
+// dilation and groups decide more than the time that a layer takes.
 bool must_be_equal(std::string_view before) {
   constexpr std::string_view kLetters = "tikspdg";
   return before.size() > 1 && before[before.size() - 2] == ' ' &&
          kLetters.find(before.back()) != std::string_view::npos;
 }
 
+// A key without its numbers, apart from those that must be equal, and the logarithms of the others.
 struct Split {
   std::string skeleton;
   std::vector<double> logarithms;
 };
 
-Split split(std::string_view problem) {
+Split split(std::string_view key) {
   Split result;
-  for (size_t at = 0; at < problem.size();) {
-    if (!is_digit(problem[at])) {
-      result.skeleton += problem[at++];
+  for (size_t at = 0; at < key.size();) {
+    if (!is_digit(key[at])) {
+      result.skeleton += key[at++];
       continue;
     }
-    const auto end = std::find_if_not(problem.begin() + static_cast<std::ptrdiff_t>(at),
-                                      problem.end(), is_digit);
-    const auto digits = problem.substr(at, static_cast<size_t>(end - problem.begin()) - at);
-    if (must_be_equal(problem.substr(0, at))) {
+    const auto end =
+        std::find_if_not(key.begin() + static_cast<std::ptrdiff_t>(at), key.end(), is_digit);
+    const auto digits = key.substr(at, static_cast<size_t>(end - key.begin()) - at);
+    if (must_be_equal(key.substr(0, at))) {
       result.skeleton += digits;
     } else {
       double number = 0;
@@ -69,13 +70,13 @@ bool take_tuning_run() {
   return g_inner->left_ > 0 && g_inner->left_-- > 0;
 }
 
-void SimilarProblems::add(std::string_view problem, int result) {
-  auto [skeleton, logarithms] = split(problem);
+void SimilarProblems::add(std::string_view key, int result) {
+  auto [skeleton, logarithms] = split(key);
   by_skeleton_[std::move(skeleton)].push_back({std::move(logarithms), result});
 }
 
-std::optional<SimilarProblems::Found> SimilarProblems::nearest(std::string_view problem) const {
-  const auto [skeleton, logarithms] = split(problem);
+std::optional<SimilarProblems::Found> SimilarProblems::nearest(std::string_view key) const {
+  const auto [skeleton, logarithms] = split(key);
   const auto similar = by_skeleton_.find(skeleton);
   if (similar == by_skeleton_.end()) {
     return std::nullopt;

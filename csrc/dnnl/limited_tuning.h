@@ -32,22 +32,22 @@ class LimitedTuning {
 
 // Whether tuning is limited on this thread.
 bool limited_tuning();
-// Whether a problem without a near timed one may still be timed; counts it.
+// Whether a problem to which no timed one is near may still be timed. Counts it.
 bool take_tuning_run();
 
-// Tuning results by the texts of problems, to find the nearest problem. Not thread-safe.
+// Tuning results by key (dnnl/tuning_cache.h), to find the nearest problem. Not thread-safe.
 class SimilarProblems {
  public:
-  void add(std::string_view problem, int result);
+  void add(std::string_view key, int result);
   void clear() { by_skeleton_.clear(); }
 
   struct Found {
     int result;
     bool is_near;  // no size is more than four times the other problem's
   };
-  // The result of the problem that differs from `problem` in numbers only, and in them the least;
+  // The result of the problem whose key differs from `key` in numbers only, and in them the least;
   // nullopt if there is none. Threads, ISAs, windows and groups must be equal.
-  std::optional<Found> nearest(std::string_view problem) const;
+  std::optional<Found> nearest(std::string_view key) const;
 
  private:
   struct Entry {

@@ -186,7 +186,7 @@ std::optional<Prepared> prepare(Building& building, const Layer& layer) {
     variant.sliced = false;
     descs = described();
   }
-  if (is_slow(descs.front().desc)) {
+  if (is_reference(descs.front().desc)) {
     return std::nullopt;
   }
   return Prepared{std::move(*whole), variant, std::move(descs), weights_type};

@@ -54,7 +54,7 @@ void add_candidates(std::vector<Candidate>& found, LayerVariant variant,
   for (; variant.implementation < kImplementations; ++variant.implementation) {
     auto descs = descs_of(variant);
     if (std::any_of(descs.begin(), descs.end(),
-                    [](const LayerDesc& each) { return is_slow(each.desc); })) {
+                    [](const LayerDesc& each) { return is_reference(each.desc); })) {
       return;  // implementations after a reference are no candidates
     }
     std::string name = name_of(variant, descs.front().desc);
@@ -110,7 +110,7 @@ std::vector<Timing> time_variants(std::optional<kernels::FloatFunction> eltwise,
 
 }  // namespace
 
-bool is_slow(const dnnl::primitive_desc_base& desc) {
+bool is_reference(const dnnl::primitive_desc_base& desc) {
   const std::string name = desc.impl_info_str();
   return name.starts_with("ref") || name.starts_with("gemm:ref");
 }

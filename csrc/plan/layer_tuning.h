@@ -29,6 +29,6 @@ LayerVariant fastest_variant(const std::string& key, std::optional<kernels::Floa
                              bool may_be_sliced, const DescsOfVariant& descs_of);
 
 // Whether it is one of oneDNN's reference implementations.
-bool is_slow(const dnnl::primitive_desc_base& desc);
+bool is_reference(const dnnl::primitive_desc_base& desc);
 
 }  // namespace cpuaccel::plan

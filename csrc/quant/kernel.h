@@ -41,8 +41,8 @@ struct QuantCall {
   float negative_slope = 0.0f;
   float sum_scale = 1.0f;
   int32_t sum_zero_point = 0;
-  // Whether tuning may choose what runs by timing; otherwise tables choose it.
-  bool timed = false;
+  // Whether tuning may choose what runs; otherwise tables choose it.
+  bool may_tune = false;
   // The ops that follow on dst, which then is uint8; null if there are none. A kernel sees it only
   // if its fuses_byte_post_ops() returns true.
   const BytePostOps* byte_post_ops = nullptr;

@@ -212,7 +212,7 @@ class OnednnKernel final : public Kernel {
       asked.bias = true;
     }
     try {
-      bound->primitive = call.timed ? fastest_of(asked) : cache.get(asked);
+      bound->primitive = call.may_tune ? fastest_of(asked) : cache.get(asked);
     } catch (const dnnl::error& error) {
       if (log_enabled()) {
         log_decision("oneDNN does not support " + dl::to_string(problem) + ": " + error.what());

@@ -182,7 +182,7 @@ Choice tuned_choice(const LayerWeight& layer, const at::Tensor& int8_values, con
 
 Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
                       const QuantCall& call, Choice choice) {
-  if (!call.timed || !choice.kernel || !dnnl_layer::tuning_enabled() || !has_vnni()) {
+  if (!call.may_tune || !choice.kernel || !dnnl_layer::tuning_enabled() || !has_vnni()) {
     return choice;
   }
   const std::string key = tuning_key(layer, call);

@@ -301,7 +301,7 @@ void add_layer(Building& building, const Region&, const Operation& operation) {
   step->layer = building.constant(operands.weights) == nullptr
                     ? make()
                     : building.packed().cached<Layer>(dst, plan::DataType::s8, make);
-  step->call.timed = true;
+  step->call.may_tune = true;
   step->dynamic = operation.name == "q_linear_dynamic";
   step->reduce_range = attribute(operation.attributes, "reduce_range", false);
   step->call.f32_dst = building.type(dst) == plan::DataType::f32;
