@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_ranks_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _no_tuning_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Processes that tests start must not write to the user's tuning cache."""
     os.environ["CPUACCEL_RANKS"] = str(tmp_path_factory.mktemp("ranks") / "ranks.csv")
 

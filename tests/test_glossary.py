@@ -60,6 +60,9 @@ ALLOWED = (
     Allowed("refus[aei]*", "requests, for which the queue has no room", files="examples/serve/*"),
     Allowed("ranks", _SETTING, files="docs/guides/*"),
     *(Allowed("ranks", _SETTING, files=f) for f in ("cpuaccel/config.py", "tests/test_config.py")),
+    Allowed("ranks", _SETTING, files="cpuaccel/compile/common/tuning_cache.py"),
+    Allowed("ranks", _SETTING, files="tests/compile/test_tuning_cache.py"),
+    Allowed("ranks", _SETTING, files="tests/*conftest.py"),
     *(
         Allowed(word, _TEXTS, files="examples/minilm/sentences.py")
         for word in ("our", "cancelled", "travelled")

@@ -92,7 +92,7 @@ def _deterministic() -> Iterator[None]:
 
 
 @pytest.fixture
-def ranks_file(
+def tuning_cache_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _deterministic: None
 ) -> Iterator[Path]:
     """Allow tuning; the tuning cache is empty, and this process has not read its file."""

@@ -24,13 +24,13 @@ KERNELS = {
     "q_avg_pool": ("avgpool",),
     "q_batch_norm": ("channel_affine",),
     "q_concat": ("concat",),
-    "q_conv": ("qconv", "dwconv", "qgemm", "table", "binary", "clamp"),
-    "q_linear": ("qconv", "qgemm", "table", "binary", "clamp"),
+    "q_conv": ("qconv", "dwconv", "qgemm", "lookup_table", "binary", "clamp"),
+    "q_linear": ("qconv", "qgemm", "lookup_table", "binary", "clamp"),
     "q_linear_dynamic": ("minmax", "quantize", "qconv", "qgemm"),
     "q_max_pool": ("maxpool",),
     "q_mul": ("binary",),
-    "q_shuffle": ("interleave",),
-    "q_table": ("table",),
+    "q_shuffle": ("channel_shuffle",),
+    "q_table": ("lookup_table",),
     "quantize": ("quantize",),
     "slice": (),  # another view, or oneDNN's reorder
     "slice_scatter": (),  # bytes

@@ -17,7 +17,7 @@ from compile import _bf16
 from compile._compiled import Lambda, needs_onednn
 from cpuaccel import _native, config
 
-pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
+pytestmark = [needs_onednn, pytest.mark.usefixtures("tuning_cache_file", "bf16_if_asked")]
 
 _LARGEST = 127
 """The largest result that a tuning cache file may contain."""
@@ -71,7 +71,7 @@ def _is_exact(found: Tensor, model: nn.Module, x: Tensor) -> None:
     torch.testing.assert_close(found.double(), exact, atol=tolerance, rtol=tolerance)
 
 
-def _with_ranks(rank: int, problems: str = "") -> None:
+def _set_rank(rank: int, problems: str = "") -> None:
     """Set the tuning result of `problems` to `rank` and of others to 0; plans are made anew."""
     native = _native.load()
     known = native.tuning_results()
@@ -83,7 +83,7 @@ def _timed(model: nn.Module, x: Tensor) -> nn.Module:
     """Optimize with tuning among oneDNN's kernels: on AMX cpuaccel might win some products."""
     optimized = cpuaccel.optimize(model, (x,))
     optimized(x)
-    _with_ranks(0)
+    _set_rank(0)
     optimized(x)
     return optimized
 
@@ -100,7 +100,7 @@ def test_every_way_computes_the_same(
         # The product alone is timed too if a slow function follows it.
         assert len(problems) == 3 + (function is not F.relu)
         for rank in (*range(6), _LARGEST):
-            _with_ranks(rank, "float ")
+            _set_rank(rank, "float ")
             _is_exact(optimized(x), model, x)
 
 
@@ -110,7 +110,7 @@ def test_a_post_op_by_a_cpuaccel_kernel(dtype: torch.dtype) -> None:
     with torch.no_grad():
         optimized = _timed(model, x)
         for rank, behind in ((0, 0), (1, 4)):
-            _with_ranks(rank, "float ")
+            _set_rank(rank, "float ")
             names = _kernels(optimized, x)
             assert sum("+eltwise" in name for name in names) == behind, names
 
@@ -120,7 +120,7 @@ def test_a_tuning_cache_entry_of_another_post_op_is_ignored() -> None:
     with torch.no_grad():
         optimized = cpuaccel.optimize(model, (x,))
         optimized(x)
-        _with_ranks(1)
+        _set_rank(1)
         assert not any("+eltwise" in name for name in _kernels(optimized, x))
 
 

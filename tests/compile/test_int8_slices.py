@@ -13,7 +13,7 @@ from compile._compiled import needs_onednn, needs_vnni
 from compile._slices import SLICED, WHOLE, slices_of, teams_of
 from cpuaccel import _native
 
-pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("ranks_file")]
+pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("tuning_cache_file")]
 
 ONEDNN = 1
 """The number of oneDNN in csrc/base/counters.h."""

@@ -13,9 +13,9 @@ import cpuaccel
 from compile import _bf16
 from compile._compiled import Lambda, needs_onednn
 from compile._slices import SLICED, WHOLE, slices_of, teams_of
-from compile.test_float_tuning import _is_exact, _with_ranks
+from compile.test_float_tuning import _is_exact, _set_rank
 
-pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
+pytestmark = [needs_onednn, pytest.mark.usefixtures("tuning_cache_file", "bf16_if_asked")]
 
 SLICED_AND_FUNCTION_BEHIND = SLICED + 1
 KIND = "Convolution"
@@ -75,7 +75,7 @@ NETS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def _optimized(model: nn.Module, x: Tensor, rank: int) -> nn.Module:
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     optimized(x)
-    _with_ranks(rank)
+    _set_rank(rank)
     return optimized
 
 

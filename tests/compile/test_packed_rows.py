@@ -14,10 +14,10 @@ import cpuaccel
 from compile import _bf16
 from compile._compiled import Lambda, needs_onednn
 from compile.test_few_rows import Chain, _optimized, _steps, _tanh_gelu
-from compile.test_float_tuning import _with_ranks
+from compile.test_float_tuning import _set_rank
 from cpuaccel import _native, config
 
-pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16_if_asked")]
+pytestmark = [needs_onednn, pytest.mark.usefixtures("tuning_cache_file", "bf16_if_asked")]
 
 WIDTH = 96
 OURS, ONEDNNS = 1, 0
@@ -53,7 +53,7 @@ def test_both_ways_compute_the_same(
         optimized(x)
         assert len(_problems()) == 2
         for rank in (OURS, ONEDNNS):
-            _with_ranks(rank)
+            _set_rank(rank)
             _is_exact(optimized(x), model, x, tolerance)
 
 
@@ -77,7 +77,7 @@ def test_the_steps_of_both(
         optimized = _optimized(model, x)
         optimized(x)
         for rank, kernel in ((OURS, "cpuaccel gemm"), (ONEDNNS, "onednn")):
-            _with_ranks(rank)
+            _set_rank(rank)
             steps = _steps(optimized, x)
             assert len(steps) == 2
             assert all(each.startswith(kernel) for each in steps.values()), steps
@@ -90,7 +90,7 @@ _has_avx512 = _module is not None and _module.isa().startswith("avx512")
 
 @pytest.mark.skipif(
     not _has_avx512,
-    reason="more than 64 rows of floats are raced on AVX-512 alone (packed_rows_step.cpp): "
+    reason="more than 64 rows of floats are tuned only on AVX-512 (packed_rows_step.cpp): "
     "cpuaccel._C.isa() says which instructions are in use",
 )
 @pytest.mark.parametrize("rows", [(65,), (3, 111)])
@@ -101,7 +101,7 @@ def test_many_rows(rows: tuple[int, ...], function: Callable[[Tensor], Tensor]) 
     with torch.no_grad():
         optimized = _optimized(model, x)
         for rank, kernel in ((OURS, "cpuaccel gemm"), (ONEDNNS, "onednn")):
-            _with_ranks(rank)
+            _set_rank(rank)
             _is_exact(optimized(x), model, x, 1e-5)
             steps = _steps(optimized, x)
             assert all(each.startswith(kernel) for each in steps.values()), steps
@@ -124,7 +124,7 @@ def test_odd_sizes_and_rows_of_two_plans() -> None:
         optimized = cpuaccel.optimize(model, (torch.randn(7, 77),), time_budget=0)
         for rows in (7, 33):
             optimized(torch.randn(rows, 77))
-        _with_ranks(OURS)
+        _set_rank(OURS)
         for rows in (7, 33):
             x = torch.randn(rows, 77)
             _is_exact(optimized(x), model, x, 1e-5)
@@ -136,9 +136,9 @@ def test_fast_math(bf16: None) -> None:
     with torch.no_grad(), cpuaccel.fastmath():
         optimized = _optimized(model, x)
         for rank in (OURS, ONEDNNS):
-            _with_ranks(rank)
+            _set_rank(rank)
             _is_exact(optimized(x), model, x, 2e-2)
-        _with_ranks(OURS)
+        _set_rank(OURS)
         optimized(x)
         assert all("gemm_bf16" in kernel for kernel in _steps(optimized, x).values())
 
@@ -152,7 +152,7 @@ def test_fast_math_has_weights_of_its_own(fast_first: bool, bf16: None) -> None:
         optimized(x)
         with cpuaccel.fastmath():
             optimized(x)
-        _with_ranks(OURS)
+        _set_rank(OURS)
         found = {}
         for fast in (fast_first, not fast_first):
             with cpuaccel.fastmath(fast):
@@ -195,7 +195,7 @@ def test_convolutions_of_pixels(
         optimized(x)
         assert _problems("pixels")
         for rank, kernel in ((OURS, "cpuaccel gemm"), (ONEDNNS, "onednn")):
-            _with_ranks(rank)
+            _set_rank(rank)
             _is_exact(optimized(x), model, x, 1e-5 if dtype == torch.float32 else 3e-2)
             steps = _steps(optimized, x)
             assert all(each.startswith(kernel) for each in steps.values()), steps
@@ -206,7 +206,7 @@ def test_convolutions_of_pixels(
 @pytest.mark.parametrize(
     ("conv", "sizes"), [(nn.Conv1d, (2, 24, 9)), (nn.Conv3d, (1, 24, 2, 3, 4))]
 )
-def test_convolutions_of_other_ranks(
+def test_convolutions_of_other_dimensions(
     dtype: torch.dtype, conv: type[nn.Module], sizes: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
@@ -216,7 +216,7 @@ def test_convolutions_of_other_ranks(
         optimized = _optimized(model, x)
         optimized(x)
         for rank in (OURS, ONEDNNS):
-            _with_ranks(rank)
+            _set_rank(rank)
             _is_exact(optimized(x), model, x, 1e-5 if dtype == torch.float32 else 3e-2)
 
 
@@ -245,7 +245,7 @@ def test_a_sum_over_its_addend(dtype: torch.dtype) -> None:
         optimized(x)
         assert any(each.split(" function")[0].endswith(" over") for each in _problems("pixels"))
         for rank in (OURS, ONEDNNS):
-            _with_ranks(rank)
+            _set_rank(rank)
             _is_exact(optimized(x), model, x, 1e-5 if dtype == torch.float32 else 3e-2)
 
 

@@ -12,7 +12,7 @@ from benchmarks._quantize import calibrate, convert
 from compile._compiled import needs_onednn, needs_vnni
 from cpuaccel import _native
 
-pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("ranks_file")]
+pytestmark = [needs_onednn, needs_vnni, pytest.mark.usefixtures("tuning_cache_file")]
 
 _PROVIDERS = {"cpuaccel": 0, "onednn": 1, "fbgemm": 2}
 """As csrc/base/counters.h numbers them."""

@@ -41,7 +41,7 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_timed_problems_are_saved_and_loaded(
-    ranks_file: Path, monkeypatch: pytest.MonkeyPatch
+    tuning_cache_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, x = _model()
     expected = model(x)
@@ -50,8 +50,8 @@ def test_timed_problems_are_saved_and_loaded(
     found = _native.load().tuning_results()
     assert len(found) == _ROWS
     assert all(0 <= rank % SLICED < 3 for rank in found.values())
-    assert ranks_file.read_text().splitlines()[0] == "problem,rank"
-    assert [each.name for each in ranks_file.parent.iterdir()] == [ranks_file.name]
+    assert tuning_cache_file.read_text().splitlines()[0] == "problem,rank"
+    assert [each.name for each in tuning_cache_file.parent.iterdir()] == [tuning_cache_file.name]
 
     _forget(monkeypatch)
     tuning_cache.load()
@@ -59,7 +59,7 @@ def test_timed_problems_are_saved_and_loaded(
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 15])
-@pytest.mark.usefixtures("ranks_file")
+@pytest.mark.usefixtures("tuning_cache_file")
 def test_each_rank_runs(rank: int) -> None:
     model, x = _model()
     expected = model(x)
@@ -73,13 +73,13 @@ def test_each_rank_runs(rank: int) -> None:
     assert _quanta(optimized(x), expected) <= 1
 
 
-def test_other_processes_rows_stay(ranks_file: Path) -> None:
+def test_other_processes_rows_stay(tuning_cache_file: Path) -> None:
     tuning_cache.load()
-    ranks_file.parent.mkdir()
-    ranks_file.write_text("problem,rank\nconv of another process,1\n")
+    tuning_cache_file.parent.mkdir()
+    tuning_cache_file.write_text("problem,rank\nconv of another process,1\n")
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
-    lines = ranks_file.read_text().splitlines()
+    lines = tuning_cache_file.read_text().splitlines()
     assert "conv of another process,1" in lines
     assert len(lines) == 2 + _ROWS
 
@@ -93,18 +93,22 @@ def test_other_processes_rows_stay(ranks_file: Path) -> None:
         ("problem,rank\na\n", "line 2: expected 2 values"),
     ],
 )
-def test_a_damaged_file_is_said_and_written_anew(ranks_file: Path, text: str, problem: str) -> None:
-    ranks_file.parent.mkdir()
-    ranks_file.write_text(text)
+def test_a_damaged_file_is_said_and_written_anew(
+    tuning_cache_file: Path, text: str, problem: str
+) -> None:
+    tuning_cache_file.parent.mkdir()
+    tuning_cache_file.write_text(text)
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
         tuning_cache.load()
     model, x = _model()
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
         cpuaccel.optimize(model, (x,), time_budget=0)
-    assert len(ranks_file.read_text().splitlines()) == 1 + _ROWS
+    assert len(tuning_cache_file.read_text().splitlines()) == 1 + _ROWS
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(ranks_file: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_no_error(
+    tuning_cache_file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a file").write_text("")
     config.set("ranks", str(tmp_path / "a file" / "ranks.csv"))
     model, x = _model()
@@ -112,11 +116,11 @@ def test_a_folder_that_cannot_be_written_is_no_error(ranks_file: Path, tmp_path:
     assert len(_native.load().tuning_results()) == _ROWS
 
 
-def test_deterministic_times_and_reads_nothing(ranks_file: Path) -> None:
+def test_deterministic_times_and_reads_nothing(tuning_cache_file: Path) -> None:
     config.set("deterministic", True)
-    ranks_file.parent.mkdir()
-    ranks_file.write_text("no table")
+    tuning_cache_file.parent.mkdir()
+    tuning_cache_file.write_text("no table")
     model, x = _model()
     cpuaccel.optimize(model, (x,), time_budget=0)
     assert _native.load().tuning_results() == {}
-    assert ranks_file.read_text() == "no table"
+    assert tuning_cache_file.read_text() == "no table"

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 import cpuaccel
 from compile import _bf16
 from compile._compiled import needs_onednn
-from compile.test_float_tuning import _with_ranks
+from compile.test_float_tuning import _set_rank
 from cpuaccel import _native
 
-pytestmark = [needs_onednn, pytest.mark.usefixtures("ranks_file", "bf16")]
+pytestmark = [needs_onednn, pytest.mark.usefixtures("tuning_cache_file", "bf16")]
 
 CHANNELS, GROUPS = 48, 12
 
@@ -62,7 +62,7 @@ def test_any_number_of_groups_at_once(
         exact = _exact(model, x)
         # 12 is a plain convolution. 5 is not a choice, but a file may contain it.
         for at_once in (1, 2, 3, 4, 6, 12, 5):
-            _with_ranks(at_once)
+            _set_rank(at_once)
             torch.testing.assert_close(optimized(x).double(), exact, rtol=2e-2, atol=2e-2)
 
 
@@ -73,7 +73,7 @@ def test_weights_that_change() -> None:
     with torch.no_grad():
         optimized = cpuaccel.optimize(model, (x,), time_budget=0)
         optimized(x)
-        _with_ranks(4)
+        _set_rank(4)
         optimized(x)
         model.weight.copy_(torch.randn_like(model.weight))
         torch.testing.assert_close(optimized(x).double(), _exact(model, x), rtol=2e-2, atol=2e-2)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from quant._engine import Counts, counted, missing, off, running
 from torch import Tensor
 
-from cpuaccel.config import ISAS as RUNGS
+from cpuaccel import config
 
 
 def _usable() -> tuple[str, ...]:
     if missing():
-        return RUNGS[:1]
+        return config.ISAS[:1]
     from cpuaccel._native import load
 
-    return RUNGS[: RUNGS.index(load().isa()) + 1]
+    return config.ISAS[: config.ISAS.index(load().isa()) + 1]
 
 
 ISAS = _usable()

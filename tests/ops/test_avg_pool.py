@@ -60,7 +60,7 @@ def _assert_exact(
     assert not bool((off.bool() & ~half).any())
 
 
-def _centred(x: Tensor) -> Tensor:
+def _centered(x: Tensor) -> Tensor:
     return x.int_repr().to(torch.float64) - x.q_zero_point()
 
 
@@ -69,7 +69,7 @@ def _ranges(size: int, count: int) -> list[tuple[int, int]]:
 
 
 def _adaptive(x: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    values = _centred(x)
+    values = _centered(x)
     rows, columns = _ranges(x.size(2), size[0]), _ranges(x.size(3), size[1])
     sums = torch.empty(*x.shape[:2], *size, dtype=torch.float64)
     divisors = torch.empty(size, dtype=torch.float64)
@@ -95,7 +95,7 @@ def test_adaptive(isa: str, x: Tensor, size: tuple[int, int]) -> None:
 @given(x=images(("channels_last",)), keepdim=st.booleans(), dim=st.permutations((2, 3)))
 def test_mean(isa: str, x: Tensor, keepdim: bool, dim: list[int]) -> None:
     outcome = both(lambda: x.mean(dim, keepdim), isa)
-    sums = _centred(x).sum((2, 3), keepdim)
+    sums = _centered(x).sum((2, 3), keepdim)
     _assert_exact(outcome, x, sums, torch.tensor(float(x.size(2) * x.size(3))))
     assert_on_cpuaccel(outcome.counts, "mean")
 
@@ -163,7 +163,7 @@ def test_windows(isa: str, x: Tensor, window: Window) -> None:
     if not _fits(x, window):
         return
     outcome = both(lambda: window.pool(x), isa)
-    sums = window.pool(_centred(x), divisor=1)
+    sums = window.pool(_centered(x), divisor=1)
     _assert_exact(outcome, x, sums, window.divisors(x.shape), even_steps=True)
     assert_on_cpuaccel(outcome.counts, "avg_pool2d")
 
@@ -186,7 +186,7 @@ def test_any_layout_of_a_mean(x: Tensor, size: tuple[int, int], keepdim: bool) -
 @pytest.mark.parametrize("shape", [(1, 1280, 7, 7), (2, 96, 56, 56), (1, 33, 112, 112)])
 def test_sizes_of_real_networks(shape: tuple[int, ...]) -> None:
     x = _image(*shape)
-    sums = _centred(x).sum((2, 3), keepdim=True)
+    sums = _centered(x).sum((2, 3), keepdim=True)
     divisor = torch.tensor(float(shape[2] * shape[3]))
     _assert_exact(both(lambda: F.adaptive_avg_pool2d(x, 1)), x, sums, divisor)
     _assert_exact(both(lambda: x.mean((2, 3), True)), x, sums, divisor)

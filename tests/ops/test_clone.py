@@ -107,7 +107,7 @@ def test_a_single_element() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_quantiser_for_each_channel(axis: int) -> None:
+def test_a_quantizer_for_each_channel(axis: int) -> None:
     scales, zero_points = torch.rand(20) + 0.1, torch.arange(20)
     values = torch.randn(20, 20, 3, 3)
     x = torch.quantize_per_channel(values, scales, zero_points, axis, torch.qint8)

@@ -29,13 +29,13 @@ def has_onednn() -> bool:
 
 _CHECKS = ("test_autograd_registration", "test_faketensor")
 _OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", "kept_linear")
-_QUANTISER = (0.05, 120)
+_QUANTIZER = (0.05, 120)
 _TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
 
 
 def _quint8(*shape: int) -> Tensor:
     torch.manual_seed(0)
-    return torch.quantize_per_tensor(torch.randn(shape), *_QUANTISER, torch.quint8)
+    return torch.quantize_per_tensor(torch.randn(shape), *_QUANTIZER, torch.quint8)
 
 
 def _conv() -> Any:
@@ -51,17 +51,17 @@ def _linear() -> Any:
 
 def _arguments() -> dict[str, tuple[Any, ...]]:
     image, rows = _quint8(1, 4, 5, 5), _quint8(3, 16)
-    own = (*_QUANTISER, False)
-    image_binary = (None, 1.0, 0, _quint8(1, 6, 5, 5), *_QUANTISER, False)
-    row_binary = (None, 1.0, 0, _quint8(3, 6), *_QUANTISER, False)
+    own = (*_QUANTIZER, False)
+    image_binary = (None, 1.0, 0, _quint8(1, 6, 5, 5), *_QUANTIZER, False)
+    row_binary = (None, 1.0, 0, _quint8(3, 6), *_QUANTIZER, False)
     return {
-        "quantized_table": (image, _TABLE, *_QUANTISER),
+        "quantized_table": (image, _TABLE, *_QUANTIZER),
         "kept_linear": (torch.randn(3, 16), torch.randn(24, 16), torch.randn(24), "gelu"),
-        "shuffle_channels": ([image, image], 2, 1, 0, None, *_QUANTISER),
-        "conv2d_table": (image, _conv(), *own, _TABLE, *_QUANTISER),
+        "shuffle_channels": ([image, image], 2, 1, 0, None, *_QUANTIZER),
+        "conv2d_table": (image, _conv(), *own, _TABLE, *_QUANTIZER),
         "conv2d_add": (image, _conv(), *own, *image_binary),
         "conv2d_mul": (image, _conv(), *own, *image_binary),
-        "linear_table": (rows, _linear(), *own, _TABLE, *_QUANTISER),
+        "linear_table": (rows, _linear(), *own, _TABLE, *_QUANTIZER),
         "linear_add": (rows, _linear(), *own, *row_binary),
         "linear_mul": (rows, _linear(), *own, *row_binary),
     }

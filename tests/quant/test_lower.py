@@ -94,7 +94,7 @@ def test_after_a_convolution(name: str) -> None:
 
 
 def test_prelu() -> None:
-    """torch 2.13's own kernel is wrong for a weight of one element, so the float model decides."""
+    """torch 2.13's kernel is wrong for a weight of one element, so the float model decides."""
 
     def make() -> nn.Module:
         return after_conv(nn.PReLU())

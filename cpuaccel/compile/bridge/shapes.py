@@ -20,12 +20,12 @@ _aten: Any = torch.ops.aten
 def _cat(translation: Translation, node: Node) -> None:
     given = arguments_of(node)
     tensors = given["tensors"]
-    ranks = {translation.tensor(each).dim() for each in tensors}
-    if len(ranks) != 1:
+    dimensions = {translation.tensor(each).dim() for each in tensors}
+    if len(dimensions) != 1:
         raise Fallback("tensors with different numbers of dimensions")
     translation.begin([node], node)
     inputs = [translation.read(each) for each in tensors]
-    axis = dimension(given["dim"], ranks.pop())
+    axis = dimension(given["dim"], dimensions.pop())
     if {translation.tensor(each).dtype for each in tensors} == {torch.uint8}:
         translation.op("q_concat", inputs, node, axis=axis, table_of=[-1] * len(inputs))
         return

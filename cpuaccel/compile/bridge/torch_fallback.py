@@ -1,6 +1,6 @@
 """The fallback of a region: its nodes as JSON text that torch's own ops run.
 
-The fake kernel of cpuaccel::graph_region runs it to infer sizes; the op runs it if oneDNN refuses
+The fake kernel of cpuaccel::graph_region runs it to infer sizes; the op runs it if oneDNN rejects
 the inputs of a call. The text is a list of [op, arguments, keyword arguments]. A tensor in it is
 the number of its producer: inputs first, then constants, then one for each op.
 """

@@ -18,9 +18,10 @@ from cpuaccel import _csv_table, _log, _native, config
 from cpuaccel._files import user_folder
 from cpuaccel._version import __version__
 
-_MOST_RANKS = 128
+_RANK_LIMIT = 128
 _NUMBERING = "by name"
-"""How ranks identify oneDNN's implementations. Files with another scheme have another digest."""
+"""What a rank stands for: one of oneDNN's implementations, by name. It is a part of the digest, so
+that files with another scheme have another name."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def _read() -> list[TunedChoice]:
 def _check(row: TunedChoice) -> None:
     if not row.problem:
         raise ValueError("problem: expected a text, got an empty one")
-    if not 0 <= row.rank < _MOST_RANKS:
-        raise ValueError(f"rank: expected 0 to {_MOST_RANKS - 1}, got {row.rank}")
+    if not 0 <= row.rank < _RANK_LIMIT:
+        raise ValueError(f"rank: expected 0 to {_RANK_LIMIT - 1}, got {row.rank}")
 
 
 def _choices() -> list[TunedChoice]:

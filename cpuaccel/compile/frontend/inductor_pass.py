@@ -31,8 +31,8 @@ _Base: Any = _Aware or custom_graph_pass.CustomGraphPass
 def add_to(patches: dict[str, Any], timed: bool) -> GraphPass:
     """Add cpuaccel's pass to Inductor's configuration patches, after the user's own pass."""
     before = patches.get(_NAME, getattr(config, _NAME))
-    ours = patches[_NAME] = GraphPass(before, dict(patches), timed)
-    return ours
+    added = patches[_NAME] = GraphPass(before, dict(patches), timed)
+    return added
 
 
 class GraphPass(_Base):  # type: ignore[misc]
@@ -72,8 +72,8 @@ class GraphPass(_Base):  # type: ignore[misc]
         native = _native.load()
         untimed = settings.get("deterministic")
         enabled = _engine_state.is_enabled()
-        ours = keys.sources(_COMPILE), enabled, self._timed, untimed, cost.overruled()
-        return before, *ours, native.isa(), native.cpu_vendor()
+        key = keys.sources(_COMPILE), enabled, self._timed, untimed, cost.overruled()
+        return before, *key, native.isa(), native.cpu_vendor()
 
 
 def rewrite(graph: Graph, timer: regions.RegionTimer | None = None) -> report.Report | None:
@@ -86,7 +86,7 @@ def rewrite(graph: Graph, timer: regions.RegionTimer | None = None) -> report.Re
     found = regions.find_regions(graph, _weights(graph), timer, in_place=True)
     described = region_report.report_of(found)  # before the nodes that it names are erased
     insertion.put_regions(graph, found.regions)
-    cheap_ops.leave_to_torch(graph, found.regions)
+    cheap_ops.mark_for_torch(graph, found.regions)
     return described
 
 

@@ -243,8 +243,8 @@ def _differing(a: Call, b: Call) -> set[tuple[int, int]]:
     """Return the dimensions, as (leaf, dimension), whose sizes differ between two calls."""
     return {
         (leaf, dim)
-        for leaf, (ours, theirs) in enumerate(zip(shapes_of(a), shapes_of(b), strict=True))
-        for dim, (size, other) in enumerate(zip(ours or (), theirs or (), strict=True))
+        for leaf, (of_a, of_b) in enumerate(zip(shapes_of(a), shapes_of(b), strict=True))
+        for dim, (size, other) in enumerate(zip(of_a or (), of_b or (), strict=True))
         if size != other
     }
 

@@ -54,9 +54,9 @@ def save(optimized: Optimized, path: Path_, *, dynamic_shapes: Any = None) -> No
             f"{type(optimized).__name__}"
         )
     path = checked_path("cpuaccel.save", path)
-    captured, why_not = optimized.last()
+    captured, reason = optimized.last()
     if captured is None:
-        raise ValueError(f"cpuaccel.save: optimized: nothing to save: {why_not}")
+        raise ValueError(f"cpuaccel.save: optimized: nothing to save: {reason}")
     if dynamic_shapes is not None:
         captured = dynamic_captures.capture_dynamic(optimized.model, captured.call, dynamic_shapes)
     sizes = captured.sizes

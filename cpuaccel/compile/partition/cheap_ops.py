@@ -49,7 +49,7 @@ TO_TORCH = "should_fallback"
 """The key in a node's meta that makes Inductor call torch's kernel."""
 
 
-def leave_to_torch(graph: Graph, regions: list[Region]) -> None:
+def mark_for_torch(graph: Graph, regions: list[Region]) -> None:
     """Mark nodes of `graph` beside its `regions` for torch's kernels, if they are few and small."""
     operations = (op for each in regions for part in each.plan_text.partitions for op in part)
     if sum(op.kind in cost.LAYERS for op in operations) < _LEAST_LAYERS:

@@ -38,14 +38,14 @@ def fp32_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, floa
 
 def rounding_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
     """Return the largest relative difference from `exact` (float64), and the bound from eager's."""
-    ours, theirs = (_largest(each, exact) / _scale(exact) for each in (found, eager))
-    return ours, ROUNDING_FACTOR * theirs
+    plan_error, eager_error = (_largest(each, exact) / _scale(exact) for each in (found, eager))
+    return plan_error, ROUNDING_FACTOR * eager_error
 
 
 def half_error(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:
     """Return the distance from `exact` (fp32), and the bound from that of eager in 16 bits."""
-    ours, theirs = (distance(each, exact) for each in (found, eager))
-    return ours, HALF_FACTOR * theirs + HALF_SLACK
+    plan_error, eager_error = (distance(each, exact) for each in (found, eager))
+    return plan_error, HALF_FACTOR * eager_error + HALF_SLACK
 
 
 def half_error_from_eager(found: Tensor, eager: Tensor, exact: Tensor) -> tuple[float, float]:

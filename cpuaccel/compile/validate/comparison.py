@@ -86,9 +86,9 @@ def total_distance(found: Results, other: Results) -> float:
     if problem:
         raise ValueError(problem)
     pairs = [
-        (bounds.plain(ours).flatten(), bounds.plain(theirs).flatten())
-        for ours, theirs in zip(tree_leaves(found), tree_leaves(other), strict=True)
-        if isinstance(theirs, Tensor) and theirs.is_floating_point()
+        (bounds.plain(a).flatten(), bounds.plain(b).flatten())
+        for a, b in zip(tree_leaves(found), tree_leaves(other), strict=True)
+        if isinstance(b, Tensor) and b.is_floating_point()
     ]
     if not pairs:
         return 0.0
@@ -96,9 +96,9 @@ def total_distance(found: Results, other: Results) -> float:
 
 
 def _misfit(found: Results, eager: Results, same_types: bool = True) -> str:
-    ours, theirs = tree_structure(found), tree_structure(eager)
-    if ours != theirs:
-        return f"the result is {ours}, the model's {theirs}"
+    structure, expected = tree_structure(found), tree_structure(eager)
+    if structure != expected:
+        return f"the result is {structure}, the model's {expected}"
     for (where, a), (_, b) in zip(_leaves(found), _leaves(eager), strict=True):
         if isinstance(a, Tensor) and isinstance(b, Tensor):
             if a.shape != b.shape or (same_types and a.dtype != b.dtype):

@@ -212,7 +212,7 @@ class Validation:
 def time_calls(validations: dict[str, Validation], budget: float) -> dict[str, list[float]]:
     """Return the seconds of calls that were timed in turns for about `budget` seconds.
 
-    The keys are "plan" and "model", with the name of the trial as prefix.
+    The keys are "plan" and "model", with the name of the validation as prefix.
     """
     with _all_undisturbed(list(validations.values())):
         calls = {

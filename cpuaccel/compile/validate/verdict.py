@@ -56,9 +56,9 @@ class Verdict:
         return f"{self.inputs}: " + "; ".join(parts)
 
 
-def is_slower(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether `ours` is slower by more than noise in three quarters of the rounds."""
-    ratios = [a / max(b, 1e-12) for a, b in zip(ours, theirs, strict=True)]
+def is_slower(found: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether `found` is slower by more than noise in three quarters of the rounds."""
+    ratios = [a / max(b, 1e-12) for a, b in zip(found, other, strict=True)]
     first = statistics.quantiles(ratios, n=4, method="inclusive")[0] if ratios[1:] else ratios[0]
     return first > NOISE
 

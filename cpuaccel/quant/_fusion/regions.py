@@ -188,8 +188,8 @@ def _regions(values: Values, model: Model) -> list[Region]:
         inside = set(region.nodes)
         for node in region.nodes:
             if any(user not in inside for user in node.users):
-                quantised = values.quantizer(node) is not None
-                (region.results if quantised else region.floats).append(node)
+                is_quantized = values.quantizer(node) is not None
+                (region.results if is_quantized else region.floats).append(node)
     return list(regions.values())
 
 

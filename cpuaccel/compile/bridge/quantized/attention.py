@@ -27,7 +27,7 @@ _IN_ORDER = frozenset({*VIEWS, _aten.clone.default, _aten.expand.default})
 """Ops between a product and its operands. They keep the order of elements; other uses do not match.
 """
 
-_RANKS = (3, 4)
+_DIMENSIONS = (3, 4)
 
 
 @dataclass
@@ -226,7 +226,7 @@ def _operand(product: Node, index: int) -> tuple[Node, list[Node]]:
 
 def _same_matrices(before: Tensor, after: Tensor) -> bool:
     """Say whether tensors with the same elements have the same matrices in the last dimensions."""
-    return min(before.dim(), after.dim()) >= _RANKS[0] and all(
+    return min(before.dim(), after.dim()) >= _DIMENSIONS[0] and all(
         statically_known_true(a == b)
         for a, b in (
             *zip(before.shape[-2:], after.shape[-2:], strict=True),
@@ -242,7 +242,7 @@ def _have_matching_sizes(
         translation.tensor(each).shape
         for each in (found.query, found.keys, found.values, result, softmax)
     )
-    if len(dst) not in _RANKS or any(
+    if len(dst) not in _DIMENSIONS or any(
         len(each) != len(dst) for each in (query, keys, values, scores)
     ):
         return False

@@ -23,8 +23,8 @@ def concat(translation: Translation, found: QuantizeChain) -> bool:
     parts = given["tensors"]
     if not all(is_dequantize(part) for part in parts):
         return False
-    ranks = {translation.tensor(part).dim() for part in parts}
-    if len(ranks) != 1:
+    dimensions = {translation.tensor(part).dim() for part in parts}
+    if len(dimensions) != 1:
         return False
     translation.look_through(node, *parts)
     translation.begin([node, *found.nodes], found.quantize)
@@ -42,7 +42,7 @@ def concat(translation: Translation, found: QuantizeChain) -> bool:
         "q_concat",
         [translation.read(source_of(part)) for part in parts],
         found.quantize,
-        axis=dimension(given["dim"], ranks.pop()),
+        axis=dimension(given["dim"], dimensions.pop()),
         table_of=table_of,
         **attributes,
     )

@@ -71,7 +71,7 @@ class _Layer:
         return name if name in _FUNCTIONS_OF[self.kind] and self._has_kernels(name) else None
 
     def _has_kernels(self, function: str | None) -> bool:
-        """Say whether cpuaccel's kernels have this post-op: they run what oneDNN refuses."""
+        """Say whether cpuaccel's kernels have this post-op: they run what oneDNN rejects."""
         dims = len(self.attributes.get("strides", ()))
         return function == "relu" or (not self.transposed and dims <= 2)
 
