@@ -31,44 +31,24 @@ from cpuaccel.compile.bridge.translation import Fallback, Translation
 TRANSLATIONS = conversions.TRANSLATIONS
 dequantize_weights_once = conversions.dequantize_weights_once
 
-OPS = frozenset(
-    {
-        *("quantize", "dequantize"),
-        *("q_conv", "q_linear", "q_linear_dynamic"),
-        *(
-            "q_attention",
-            "q_table",
-            "q_add",
-            "q_mul",
-            "q_max_pool",
-            "q_avg_pool",
-            "q_concat",
-            "q_batch_norm",
-            "q_shuffle",
-        ),
-    }
-)
+_MATCHES = {
+    **layers.MATCHES,
+    **attention.MATCHES,
+    **elementwise.MATCHES,
+    **concat.MATCHES,
+    **pooling.MATCHES,
+    **normalization.MATCHES,
+    **shuffle.MATCHES,
+    **view_ops.MATCHES,
+}
+"""Each translates the nodes before a quantize, or returns False. The first that matches is used."""
+
+OPS = frozenset({"quantize", "dequantize", "q_linear_dynamic"}.union(*_MATCHES.values()))
 """Kinds of ops that cpuaccel runs: csrc/quant/steps."""
 
 DECOMPOSITIONS = conversions.DECOMPOSITIONS
 
 LAYERS = frozenset({"q_attention", "q_conv", "q_linear", "q_linear_dynamic"})
-
-_MATCHES = (
-    layers.quantized,
-    layers.with_addition,
-    attention.quantized,
-    elementwise.table,
-    elementwise.binary,
-    elementwise.scaled_by_channel,
-    concat.concat,
-    pooling.max_pool,
-    pooling.avg_pool,
-    normalization.batch_norm,
-    shuffle.sliced_shuffle,
-    view_ops.view_op,
-)
-"""Each translates the nodes before a quantize, or returns False. The first that matches is used."""
 
 
 def translate_quantized(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:

@@ -11,7 +11,7 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.compile.bridge._arguments import arguments_of, dimension, only_user
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import (
     is_dequantize,
     is_quantize,
@@ -254,3 +254,6 @@ def _have_matching_sizes(
         for sizes, matrix in wanted
         for a, b in zip(sizes, (*heads, *matrix), strict=True)
     )
+
+
+MATCHES: Matches = {quantized: ("q_attention",)}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cpuaccel.compile.bridge._arguments import arguments_of, dimension, only_user
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import CODES, is_dequantize, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Translation
 
@@ -48,3 +48,6 @@ def concat(translation: Translation, found: QuantizeChain) -> bool:
     )
     translation.end()
     return True
+
+
+MATCHES: Matches = {concat: ("q_concat",)}

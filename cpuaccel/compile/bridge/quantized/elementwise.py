@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from cpuaccel.compile.bridge._arguments import arguments_of, only_user
 from cpuaccel.compile.bridge.quantized.layers import extendable_layer
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Translation, value_of
 
@@ -135,3 +135,10 @@ def _is_for_channels(translation: Translation, a: Node, b: Node) -> bool:
         and sizes_a[:2] == sizes_b[:2]
         and all(size == 1 for size in sizes_b[2:])
     )
+
+
+MATCHES: Matches = {
+    table: ("q_table",),
+    binary: ("q_add", "q_mul"),
+    scaled_by_channel: ("quantize",),
+}

@@ -16,7 +16,7 @@ from torch.fx import Node
 from cpuaccel.compile.bridge import matmul
 from cpuaccel.compile.bridge._arguments import arguments_of, int_list, only_user
 from cpuaccel.compile.bridge.plan_text import Attribute, Operation, Value
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import (
     CHOOSE,
     DEQUANTIZE,
@@ -353,3 +353,9 @@ def _between(node: Node, source: Node) -> list[Node]:
             found[current] = None
             stack.extend(current.all_input_nodes)
     return list(found)
+
+
+MATCHES: Matches = {
+    quantized: ("q_conv", "q_linear"),
+    with_addition: ("q_conv",),
+}

@@ -8,7 +8,7 @@ import torch
 
 from cpuaccel.compile.bridge._arguments import BATCH_NORM_ARGUMENTS, arguments_of, producer_of
 from cpuaccel.compile.bridge.plan_text import Value
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Translation
 
@@ -51,3 +51,6 @@ def batch_norm(translation: Translation, found: QuantizeChain) -> bool:
     )
     translation.end()
     return True
+
+
+MATCHES: Matches = {batch_norm: ("q_batch_norm",)}

@@ -10,7 +10,7 @@ from torch.fx import Node
 from cpuaccel.compile.bridge._arguments import arguments_of, int_list, only_user, producer_of
 from cpuaccel.compile.bridge.plan_text import Value
 from cpuaccel.compile.bridge.pooling import is_mean_of_images
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import (
     is_dequantize,
     quantizer_of,
@@ -106,3 +106,9 @@ def _pool(
             value = translation.op(step, [value], like=made, **given)
     translation.end()
     return True
+
+
+MATCHES: Matches = {
+    max_pool: ("q_max_pool",),
+    avg_pool: ("q_avg_pool",),
+}

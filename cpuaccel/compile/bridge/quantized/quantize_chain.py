@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from cpuaccel.compile.bridge._arguments import arguments_of, only_user
 from cpuaccel.compile.bridge.quantized.tensors import CODES, Quantizer, quantizer_of, source_of
+from cpuaccel.compile.bridge.translation import Translation
 
 _aten: Any = torch.ops.aten
 
@@ -109,6 +110,10 @@ class QuantizeChain:
                 target: Any = node.target
                 values = target(values, *node.args[1:], **node.kwargs)
         return values
+
+
+Matches = dict[Callable[[Translation, QuantizeChain], bool], tuple[str, ...]]
+"""Functions that translate the nodes of a chain, or return False, with the kinds that they add."""
 
 
 def chain_before(quantize: Node) -> QuantizeChain:

@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.compile.bridge._arguments import arguments_of, dimension, only_user
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import quantizer_of, source_of
 from cpuaccel.compile.bridge.quantized.view_ops import quantized_view_op
 from cpuaccel.compile.bridge.shapes import VIEWS
@@ -94,3 +94,6 @@ def _parts(translation: Translation, x: Node, groups: int) -> list[Node] | None:
     if dimension(given["dim"], _IMAGES) != 1 or len(parts) != groups or len(shapes) != 1:
         return None
     return parts
+
+
+MATCHES: Matches = {sliced_shuffle: ("q_shuffle",)}

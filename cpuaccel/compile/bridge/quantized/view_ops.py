@@ -6,7 +6,7 @@ from torch.fx import Node
 
 from cpuaccel.compile.bridge import shapes
 from cpuaccel.compile.bridge._arguments import only_user
-from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain
+from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import is_dequantize, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
@@ -42,3 +42,6 @@ def quantized_view_op(translation: Translation, node: Node) -> shapes.ViewOp | N
     except Fallback:
         return None
     return view if view is not None and is_dequantize(view.source) else None
+
+
+MATCHES: Matches = {view_op: ("q_table",)}
