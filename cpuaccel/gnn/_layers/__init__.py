@@ -8,24 +8,19 @@ graphs or dtypes) runs torch_geometric's own code and is counted with its reason
 
 from __future__ import annotations
 
-from torch import nn
+import importlib
+import pkgutil
 
-from cpuaccel.gnn._layers.base import FastLayer, change, last_fallback_reason, replaced_method
-from cpuaccel.gnn._layers.edge_conv import FastEdgeConv
-from cpuaccel.gnn._layers.gat import FastGAT, FastGATv2
-from cpuaccel.gnn._layers.gcn_sage_gin import FastGCN, FastGIN, FastGraph, FastSAGE
-from cpuaccel.gnn._layers.pna import FastPNA
-from cpuaccel.gnn._layers.rgcn import FastRGCN
+from cpuaccel.gnn._layers.base import (
+    FAST,
+    FastLayer,
+    change,
+    last_fallback_reason,
+    replaced_method,
+)
 
 __all__ = ["FAST", "FastLayer", "change", "last_fallback_reason", "replaced_method"]
 
-_FAST: tuple[type[FastLayer], ...] = (
-    *(FastGCN, FastSAGE, FastGIN, FastGraph),
-    *(FastGAT, FastGATv2),
-    *(FastPNA, FastRGCN, FastEdgeConv),
-)
-for _cls in _FAST:
-    _cls.__name__ = _cls.__qualname__ = _cls.plain_class.__name__
-
-FAST: dict[type[nn.Module], type[FastLayer]] = {cls.plain_class: cls for cls in _FAST}
-"""The classes here by torch_geometric's classes."""
+# Each class with a `plain_class` registers itself in FAST.
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

@@ -45,6 +45,9 @@ _REPLACEABLE_METHODS = (
 )
 INDICES = (torch.int32, torch.int64)
 
+FAST: dict[type[nn.Module], type[FastLayer]] = {}
+"""The classes of this package by torch_geometric's classes."""
+
 last_fallback_reason: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 """The reason why a layer's last call ran torch_geometric's own code; "" if it did not."""
 
@@ -55,6 +58,12 @@ class FastLayer(nn.Module):
     plain_class: ClassVar[type[nn.Module]]
     kernels: ClassVar[str]
     """The kernel families that it runs on."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "plain_class" in vars(cls):
+            FAST[cls.plain_class] = cls
+            cls.__name__ = cls.__qualname__ = cls.plain_class.__name__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         made = super().__reduce_ex__(protocol)
