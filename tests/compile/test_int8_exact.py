@@ -17,7 +17,7 @@ import torch.ao.quantization.fx._decomposed  # defines the ops
 import torch.nn.functional as F
 
 import cpuaccel
-from cpuaccel.graph import report
+from cpuaccel.compile.common import report
 
 torch.manual_seed(0)
 q = torch.ops.quantized_decomposed
