@@ -58,6 +58,7 @@ ALLOWED = (
     Allowed("own kernel*", "kernels of torch, not of cpuaccel", phrase="its own kernel"),
     Allowed("refus[aei]*", "also arguments, files and requests that are rejected", files="tests/*"),
     Allowed("refus[aei]*", "requests, for which the queue has no room", files="examples/serve/*"),
+    Allowed("FloatType", "the name in torch's c10::TypeKind", phrase="TypeKind::FloatType"),
     Allowed("ranks", _SETTING, files="docs/guides/*"),
     *(Allowed("ranks", _SETTING, files=f) for f in ("cpuaccel/config.py", "tests/test_config.py")),
     Allowed("ranks", _SETTING, files="cpuaccel/compile/common/tuning_cache.py"),

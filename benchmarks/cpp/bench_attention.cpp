@@ -34,15 +34,14 @@ struct Data {
         logsumexp(static_cast<size_t>(s.N * s.L * s.H)) {
     const int64_t width = s.H * s.E;
     const auto heads = [&](const std::vector<float>& of, int64_t rows) {
-      return kernels::AttentionMatrix{of.data(), kernels::GemmType::f32, rows * width, s.E, width,
-                                      1};
+      return kernels::AttentionMatrix{of.data(), DataType::f32, rows * width, s.E, width, 1};
     };
     call.N = s.N, call.H = s.H, call.L = s.L, call.S = s.S, call.E = s.E;
     call.query = heads(query, s.L);
     call.key = heads(key, s.S);
     call.value = heads(value, s.S);
-    call.dst = {dst.data(), kernels::GemmType::f32, s.L * width, s.E, width};
-    call.logsumexp = {logsumexp.data(), kernels::GemmType::f32, s.L * s.H, 1, s.H};
+    call.dst = {dst.data(), DataType::f32, s.L * width, s.E, width};
+    call.logsumexp = {logsumexp.data(), DataType::f32, s.L * s.H, 1, s.H};
     call.scale = 1.0f / std::sqrt(static_cast<float>(s.E));
     call.bf16 = bf16;
   }

@@ -52,9 +52,9 @@ struct Data {
     call.M = s.M;
     call.N = s.N;
     call.K = s.K;
-    call.a = {a.data(), kernels::GemmType::f32, s.K, 1, 0};
-    call.b = {b.data(), kernels::GemmType::f32, s.transposed ? 1 : s.N, s.transposed ? s.K : 1, 0};
-    call.dst = {dst.data(), kernels::GemmType::f32, s.N, 0};
+    call.a = {a.data(), DataType::f32, s.K, 1, 0};
+    call.b = {b.data(), DataType::f32, s.transposed ? 1 : s.N, s.transposed ? s.K : 1, 0};
+    call.dst = {dst.data(), DataType::f32, s.N, 0};
   }
   std::vector<float> a, b, dst;
   kernels::GemmCall call;
@@ -98,7 +98,7 @@ std::vector<Candidate> rounded(const Shape& s, double operations) {
         {std::string(row.name) + " bf16 B", row.isa, [data, halves, function = row.function] {
            kernels::GemmCall call = data->call;
            call.b.data = halves->data();
-           call.b.type = kernels::GemmType::bf16;
+           call.b.type = DataType::bf16;
            kernels::gemm_bf16(call, function);
          }});
   }

@@ -55,12 +55,11 @@ struct FloatData {
         value(normal_floats(elements(s))),
         dst(query.size()) {
     const auto heads = [&](const std::vector<float>& of) {
-      return kernels::AttentionMatrix{
-          of.data(), kernels::GemmType::f32, s.L * s.H * s.E, s.E, s.H * s.E, 1};
+      return kernels::AttentionMatrix{of.data(), DataType::f32, s.L * s.H * s.E, s.E, s.H * s.E, 1};
     };
     call.N = s.N, call.H = s.H, call.L = call.S = s.L, call.E = s.E;
     call.query = heads(query), call.key = heads(key), call.value = heads(value);
-    call.dst = {dst.data(), kernels::GemmType::f32, s.L * s.H * s.E, s.E, s.H * s.E};
+    call.dst = {dst.data(), DataType::f32, s.L * s.H * s.E, s.E, s.H * s.E};
     call.scale = 1.0f / std::sqrt(static_cast<float>(s.E));
   }
   std::vector<float> query, key, value, dst;

@@ -7,11 +7,11 @@
 #include <initializer_list>
 #include <string>
 
+#include "base/data_type.h"
 #include "base/isa.h"
 #include "kernels/peaks/peaks.h"
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "ops/region/region_cache.h"
-#include "plan/names.h"
 #endif
 
 namespace cpuaccel {
@@ -26,7 +26,7 @@ py::dict as_dict(const plan::Step& step) {
   result["kinds"] = facts.kinds;
   result["kernel"] = step.kernel();
   result["sizes"] = facts.sizes;
-  result["dtype"] = plan::name_of(facts.type);
+  result["dtype"] = data_type_name(facts.type);
   result["multiply_adds"] = facts.multiply_adds;
   result["bytes_read"] = facts.bytes_read;
   result["bytes_written"] = facts.bytes_written;

@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "dnnl/data_type.h"
 #include "dnnl/describe.h"
 #include "dnnl/hash.h"
 
@@ -8,21 +9,14 @@ namespace {
 
 using dnnl::memory;
 
-constexpr const char* kTypeNames[] = {"f32", "bf16", "f16"};
-
-memory::data_type to_dnnl(FloatType type) {
-  return type == FloatType::f32    ? memory::data_type::f32
-         : type == FloatType::bf16 ? memory::data_type::bf16
-                                   : memory::data_type::f16;
-}
-
 // A single product is passed to oneDNN as a 2-D one, for which it has more kernels.
-memory::desc matrix(const MatmulProblem& p, FloatType type, int64_t rows, int64_t columns,
+memory::desc matrix(const MatmulProblem& p, DataType type, int64_t rows, int64_t columns,
                     const std::array<int64_t, 3>& strides) {
   if (p.batch == 1) {
-    return {{rows, columns}, to_dnnl(type), memory::dims{strides[1], strides[2]}};
+    return {{rows, columns}, memory_type(type), memory::dims{strides[1], strides[2]}};
   }
-  return {{p.batch, rows, columns}, to_dnnl(type), memory::dims(strides.begin(), strides.end())};
+  return {
+      {p.batch, rows, columns}, memory_type(type), memory::dims(strides.begin(), strides.end())};
 }
 
 }  // namespace
@@ -31,13 +25,14 @@ dnnl::primitive_desc_base describe(const MatmulProblem& p) {
   const auto src = matrix(p, p.src_type, p.M, p.K, p.src_strides);
   auto weights = matrix(p, p.weights_type, p.K, p.N, p.weights_strides);
   if (p.packed_weights) {
-    weights = {weights.get_dims(), to_dnnl(p.weights_type), memory::format_tag::any};
+    weights = {weights.get_dims(), memory_type(p.weights_type), memory::format_tag::any};
   }
   const auto dst = matrix(p, p.dst_type, p.M, p.N, p.dst_strides);
   memory::desc bias;
   if (p.bias) {
-    bias = p.batch == 1 ? memory::desc({1, p.N}, to_dnnl(p.dst_type), memory::format_tag::ab)
-                        : memory::desc({1, 1, p.N}, to_dnnl(p.dst_type), memory::format_tag::abc);
+    bias = p.batch == 1
+               ? memory::desc({1, p.N}, memory_type(p.dst_type), memory::format_tag::ab)
+               : memory::desc({1, 1, p.N}, memory_type(p.dst_type), memory::format_tag::abc);
   }
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -73,7 +68,7 @@ size_t hash(const MatmulProblem& p) noexcept {
 }
 
 std::string to_string(const MatmulProblem& p) {
-  const auto name = [](FloatType type) { return kTypeNames[static_cast<size_t>(type)]; };
+  const auto name = [](DataType type) { return std::string(data_type_name(type)); };
   return std::string("matmul ") + name(p.src_type) + name(p.weights_type) + name(p.dst_type) +
          " b" + std::to_string(p.batch) + " m" + std::to_string(p.M) + " n" + std::to_string(p.N) +
          " k" + std::to_string(p.K) + " t" + std::to_string(p.threads);

@@ -7,16 +7,17 @@
 #include <cstdint>
 #include <string>
 
-namespace cpuaccel::dnnl_layer {
+#include "base/data_type.h"
 
-enum class FloatType : uint8_t { f32, bf16, f16 };
+namespace cpuaccel::dnnl_layer {
 
 //   dst[b, m, n] = alpha * sum over k of src[b, m, k] * weights[b, k, n] + bias[n] + beta * dst
 // beta is 0 or any other number; with 0, dst is not read.
 struct MatmulProblem {
-  FloatType src_type = FloatType::f32;
-  FloatType weights_type = FloatType::f32;
-  FloatType dst_type = FloatType::f32;
+  // f32, bf16 or f16.
+  DataType src_type = DataType::f32;
+  DataType weights_type = DataType::f32;
+  DataType dst_type = DataType::f32;
   bool bias = false;            // N values of dst's type
   bool packed_weights = false;  // in the layout that oneDNN asks for; else in weights_strides
   int threads = 1;

@@ -15,7 +15,7 @@
 #include "base/isa.h"
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/kernel_call.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
@@ -82,7 +82,7 @@ const char* fallback_reason(const Operands& of, double dropout_p) {
     return "unsupported shapes, grouped-query attention or dropout";
   }
   if (const char* reason =
-          attention_fallback_reason(query.size(2), attention_in_bf16(gemm_type(type)))) {
+          attention_fallback_reason(query.size(2), attention_in_bf16(data_type(type)))) {
     return reason;
   }
   if (query.stride(3) != 1) {
@@ -101,7 +101,7 @@ const char* fallback_reason(const Operands& of, double dropout_p) {
 }
 
 kernels::AttentionMatrix matrix(const at::Tensor& x) {
-  return {x.const_data_ptr(), gemm_type(x.scalar_type()), x.stride(0), x.stride(1), x.stride(2),
+  return {x.const_data_ptr(), data_type(x.scalar_type()), x.stride(0), x.stride(1), x.stride(2),
           x.stride(3)};
 }
 
@@ -112,7 +112,7 @@ kernels::AttentionMatrix mask_matrix(const at::Tensor& mask) {
     return dim < 0 || mask.size(dim) == 1 ? 0 : mask.stride(dim);
   };
   return {mask.const_data_ptr(),
-          gemm_type(mask.scalar_type()),
+          data_type(mask.scalar_type()),
           stride(0),
           stride(1),
           stride(2),
@@ -120,7 +120,7 @@ kernels::AttentionMatrix mask_matrix(const at::Tensor& mask) {
 }
 
 kernels::AttentionDst dst_of(const at::Tensor& x) {
-  return {x.mutable_data_ptr(), gemm_type(x.scalar_type()), x.stride(0), x.stride(1), x.stride(2)};
+  return {x.mutable_data_ptr(), data_type(x.scalar_type()), x.stride(0), x.stride(1), x.stride(2)};
 }
 
 }  // namespace
@@ -205,8 +205,8 @@ bool attention_is_always_faster() {
   return cpu != nullptr && cpu->bf16_queries <= 1 && cpu->f32_queries <= 1;
 }
 
-bool attention_in_bf16(kernels::GemmType query) {
-  return has_bf16_arithmetic() && (query == kernels::GemmType::bf16 || fastmath_on());
+bool attention_in_bf16(DataType query) {
+  return has_bf16_arithmetic() && (query == DataType::bf16 || fastmath_on());
 }
 
 }  // namespace cpuaccel::ops

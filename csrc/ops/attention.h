@@ -32,6 +32,6 @@ const char* attention_fallback_reason(int64_t queries, bool bf16);
 bool attention_is_always_faster();
 
 // Whether products are computed in bf16 now, for queries of this type.
-bool attention_in_bf16(kernels::GemmType query);
+bool attention_in_bf16(DataType query);
 
 }  // namespace cpuaccel::ops

@@ -48,8 +48,8 @@ std::string tuning_key(const AttentionProblem& p, bool in_bf16) {
   return text.str();
 }
 
-kernels::GemmType type_of(const AttentionProblem& problem) {
-  return problem.bf16 ? kernels::GemmType::bf16 : kernels::GemmType::f32;
+DataType type_of(const AttentionProblem& problem) {
+  return problem.bf16 ? DataType::bf16 : DataType::f32;
 }
 
 }  // namespace

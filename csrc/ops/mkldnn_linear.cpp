@@ -14,7 +14,7 @@
 #include <unordered_map>
 
 #include "base/fork.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
 #include "ops/post_op.h"

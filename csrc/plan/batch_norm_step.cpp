@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/batch_norm/batch_norm.h"
-#include "plan/gemm_type.h"
 #include "plan/pixel_stride.h"
 
 namespace cpuaccel::plan {
@@ -96,7 +95,7 @@ bool is_batch_norm_step(const Building& building, const Partition& partition) {
     return false;
   }
   const auto type = building.type(norm.inputs[0]);
-  return gemm_type(type) && building.type(operations.back().outputs[0]) == type &&
+  return is_f32_or_bf16(type) && building.type(operations.back().outputs[0]) == type &&
          std::all_of(norm.inputs.begin() + 1, norm.inputs.end(),
                      [&](Id id) { return is_of_channels(building, id, norm.inputs[1]); });
 }

@@ -2,18 +2,17 @@
 
 #include <optional>
 
+#include "dnnl/data_type.h"
 #include "kernels/to_channels_last/to_channels_last.h"
 #include "plan/engine.h"
 #include "plan/kernel_step.h"
-#include "plan/names.h"
 #include "plan/primitive_step.h"
 #include "plan/strided_copy.h"
 
 namespace cpuaccel::plan {
 
 dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc) {
-  // A type has the same enum value in both of oneDNN's interfaces.
-  const auto as = static_cast<dnnl::memory::data_type>(static_cast<int>(type));
+  const auto as = dnnl_layer::memory_type(type);
   if (desc.sizes.empty()) {
     return {{1}, as, {1}};
   }
@@ -46,7 +45,7 @@ std::optional<kernels::ToChannelsLastCall> as_channels_last(const TensorDesc& fr
 // Copies with a cpuaccel kernel, if one is faster than oneDNN's reorder.
 bool add_kernel_copy(Building& building, Id from, Id to, const TensorDesc& desc) {
   const auto& layout = building.desc(from);
-  const auto width = static_cast<int64_t>(bytes_of(building.type(from)));
+  const auto width = data_type_size(building.type(from));
   if (building.type(from) != building.type(to)) {
     return false;
   }

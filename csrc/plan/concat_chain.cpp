@@ -7,7 +7,6 @@
 
 #include "plan/batch_norm_step.h"
 #include "plan/kernel_step.h"
-#include "plan/names.h"
 #include "plan/strided_copy.h"
 
 namespace cpuaccel::plan {
@@ -44,7 +43,7 @@ KernelStep::Function copies(const Building& building, std::span<const Id> inputs
   std::vector<std::pair<StridedCopy, int64_t>> parts;  // and their offsets in bytes
   for (const Id id : inputs) {
     const auto& from = building.desc(id);
-    const auto width = static_cast<int64_t>(bytes_of(building.type(id)));
+    const auto width = data_type_size(building.type(id));
     parts.emplace_back(StridedCopy(from, {from.sizes, whole.strides}, width), channels * width);
     channels += from.sizes[1];
   }
@@ -144,7 +143,8 @@ DeclineReason ConcatChains::add(Building& building, size_t partition) {
                                            goes_on ? building.desc(dst) : whole,
                                            copies(building, fresh, whole, channels - copied));
   sizes[1] = copied;
-  step->moved_bytes = static_cast<double>(count_of(sizes)) * static_cast<double>(bytes_of(type));
+  step->moved_bytes =
+      static_cast<double>(count_of(sizes)) * static_cast<double>(data_type_size(type));
   building.add(std::move(step));
   return kAdded;
 }

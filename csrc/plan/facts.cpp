@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "plan/build.h"
-#include "plan/names.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -27,7 +26,7 @@ std::string text_of(const Sizes& sizes) {
 }
 
 double bytes(const Building& building, Id id) {
-  return count(building.desc(id).sizes) * static_cast<double>(bytes_of(building.type(id)));
+  return count(building.desc(id).sizes) * static_cast<double>(data_type_size(building.type(id)));
 }
 
 // Whether `input` is the first input of an operation that only writes its second input to a slice

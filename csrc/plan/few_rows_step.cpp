@@ -6,11 +6,9 @@
 namespace cpuaccel::plan {
 namespace {
 
-using kernels::GemmType;
-
 // Up to this M, reading the weights takes longer than multiplying. For bf16 it is 1: products with
 // more rows are faster in BF16 arithmetic.
-constexpr int64_t most_rows(GemmType weights) { return weights == GemmType::f32 ? 4 : 1; }
+constexpr int64_t most_rows(DataType weights) { return weights == DataType::f32 ? 4 : 1; }
 
 class FewRowsStep : public Step {
  public:

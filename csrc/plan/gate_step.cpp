@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/channel_scale/channel_scale.h"
-#include "plan/gemm_type.h"
 #include "plan/kernel_step.h"
 #include "plan/layer_step.h"
 #include "plan/pixel_stride.h"
@@ -24,7 +23,7 @@ std::optional<Id> image_of(const Building& building, const Layer& layer) {
   const bool fits = sizes.size() > 2 && !is_pixel(sizes) && src.size() == sizes.size() &&
                     is_pixel(src) && is_pixelwise(layer, weights) && src[0] == sizes[0] &&
                     weights[0] == sizes[1] && building.type(image) == building.type(layer.dst) &&
-                    gemm_type(building.type(image));
+                    is_f32_or_bf16(building.type(image));
   return fits ? std::optional(image) : std::nullopt;
 }
 

@@ -7,7 +7,6 @@
 #include "base/parallel.h"
 #include "dnnl/one_thread.h"
 #include "plan/layer_slices.h"
-#include "plan/names.h"
 
 namespace cpuaccel::plan {
 
@@ -17,11 +16,11 @@ std::optional<Form> form_of(const Building& building, const Layer& layer, Id src
   Form form{std::move(shaped), {}};
   const auto add = [&](int argument, Id id, int64_t numbers) {
     form.ids.emplace(argument, id);
-    form.first.emplace(argument, static_cast<size_t>(numbers) * bytes_of(building.type(id)));
+    form.first.emplace(argument, static_cast<size_t>(numbers * data_type_size(building.type(id))));
   };
   add(DNNL_ARG_SRC, src, form.shaped.src_first);
-  form.first.emplace(DNNL_ARG_DST, static_cast<size_t>(form.shaped.dst_first) *
-                                       bytes_of(building.type(layer.dst)));
+  form.first.emplace(DNNL_ARG_DST, static_cast<size_t>(form.shaped.dst_first *
+                                                       data_type_size(building.type(layer.dst))));
   const auto is_read = [&](Id id) {
     return std::any_of(form.ids.begin(), form.ids.end(),
                        [&](const auto& each) { return each.second == id; });

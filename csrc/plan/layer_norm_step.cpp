@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/layer_norm/layer_norm.h"
-#include "plan/gemm_type.h"
 #include "plan/value_quantizer.h"
 
 namespace cpuaccel::plan {
@@ -25,7 +24,7 @@ bool takes(const Building& building, const Operation& norm, const TensorDesc& sr
     return false;
   }
   const DataType type = building.type(norm.inputs[0]);
-  if (!gemm_type(type) || building.type(norm.outputs[0]) != type) {
+  if (!is_f32_or_bf16(type) || building.type(norm.outputs[0]) != type) {
     return false;
   }
   for (size_t i = 1; i < norm.inputs.size(); ++i) {
@@ -127,7 +126,7 @@ void add_layer_norm(Building& building, const FusedNorm& fused) {
   auto& call = step->call;
   call.columns = desc.sizes.back();
   call.rows = count_of(desc.sizes) / call.columns;
-  call.type = *gemm_type(building.type(src));
+  call.type = building.type(src);
   call.epsilon = attribute(norm->attributes, "epsilon", 1e-5f);
   const auto write = [&](Id id) {
     step->outputs.push_back(id);

@@ -9,7 +9,6 @@
 
 #include "dnnl/tuning_cache.h"
 #include "plan/dry_run.h"
-#include "plan/gemm_type.h"
 #include "plan/layer_form.h"
 #include "plan/merged_groups.h"
 
@@ -28,7 +27,7 @@ bool multiplies_in_bf16(const Building& building, const Layer& layer) {
 
 // The last post-op, if cpuaccel's kernel may apply it after the primitive.
 std::optional<kernels::FloatFunction> eltwise_at_end(const Building& building, const Layer& layer) {
-  if (layer.post_ops.empty() || !gemm_type(building.type(layer.dst))) {
+  if (layer.post_ops.empty() || !is_f32_or_bf16(building.type(layer.dst))) {
     return std::nullopt;
   }
   const auto found = eltwise_of(layer.post_ops.back());

@@ -8,7 +8,6 @@
 #include "base/amx.h"
 #include "base/tuning.h"
 #include "dnnl/tuning_cache.h"
-#include "plan/names.h"
 #include "plan/strided_copy.h"
 #include "plan/tuning_data.h"
 
@@ -131,7 +130,7 @@ TensorDesc merge_groups(const TensorDesc& weights, int64_t merged) {
 std::vector<std::byte> merge_groups(const void* data, const TensorDesc& weights, DataType type,
                                     int64_t merged) {
   const auto wide = merge_groups(weights, merged);
-  const auto size = static_cast<int64_t>(bytes_of(type));
+  const auto size = data_type_size(type);
   std::vector<std::byte> result(static_cast<size_t>(count_of(wide.sizes) * size));
   // From every wide group the group at one place in it.
   TensorDesc from = weights, to = wide;

@@ -9,7 +9,6 @@ namespace {
 
 using Kind = dnnl::graph::op::kind;
 using Attribute = dnnl::graph::op::attr;
-using Type = dnnl::graph::logical_tensor::data_type;
 
 #define CPUACCEL_NAMED(type, name) \
   std::pair<std::string_view, type> { #name, type::name }
@@ -113,16 +112,9 @@ constexpr std::array kAttributes{
     CPUACCEL_NAMED(Attribute, zps),
 };
 
-constexpr std::array kTypes{
-    CPUACCEL_NAMED(Type, f32),
-    CPUACCEL_NAMED(Type, bf16),
-    CPUACCEL_NAMED(Type, f16),
-    CPUACCEL_NAMED(Type, u8),
-    CPUACCEL_NAMED(Type, s8),
-    CPUACCEL_NAMED(Type, s32),
-    // For constants that only preparations read.
-    std::pair<std::string_view, Type>{"other", Type::undef},
-};
+// `other` is for constants that only preparations read.
+constexpr std::array kTypes{DataType::f32, DataType::bf16, DataType::f16,  DataType::u8,
+                            DataType::s8,  DataType::s32,  DataType::other};
 
 #undef CPUACCEL_NAMED
 
@@ -139,28 +131,10 @@ std::optional<T> find(const std::array<std::pair<std::string_view, T>, n>& table
 std::optional<Kind> kind_of(std::string_view name) { return find(kKinds, name); }
 bool is_primitive_only(std::string_view name) { return name == kTanhGelu; }
 std::optional<Attribute> attribute_of(std::string_view name) { return find(kAttributes, name); }
-std::optional<Type> type_of(std::string_view name) { return find(kTypes, name); }
-
-std::string_view name_of(Type type) {
-  for (const auto& [name, named] : kTypes) {
-    if (named == type) {
-      return name;
-    }
-  }
-  return "";
-}
-
-size_t bytes_of(Type type) {
-  switch (type) {
-    case Type::f32:
-    case Type::s32:
-      return 4;
-    case Type::bf16:
-    case Type::f16:
-      return 2;
-    default:
-      return 1;
-  }
+std::optional<DataType> type_of(std::string_view name) {
+  const auto found = std::find_if(kTypes.begin(), kTypes.end(),
+                                  [&](DataType type) { return data_type_name(type) == name; });
+  return found == kTypes.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace cpuaccel::plan

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/data_type.h"
 #include "dnnl/api.h"
 
 namespace cpuaccel::plan {
@@ -13,12 +14,7 @@ std::optional<dnnl::graph::op::kind> kind_of(std::string_view name);
 // must not run such an op; oneDNN's primitives do.
 bool is_primitive_only(std::string_view name);
 std::optional<dnnl::graph::op::attr> attribute_of(std::string_view name);
-std::optional<dnnl::graph::logical_tensor::data_type> type_of(std::string_view name);
-
-// The name of a type; "" if regions do not name it.
-std::string_view name_of(dnnl::graph::logical_tensor::data_type type);
-
-// Bytes of an element of this type.
-size_t bytes_of(dnnl::graph::logical_tensor::data_type type);
+// A type that a region may name.
+std::optional<DataType> type_of(std::string_view name);
 
 }  // namespace cpuaccel::plan

@@ -8,7 +8,6 @@ namespace {
 
 using kernels::GemmBf16Packed;
 using kernels::GemmPacked;
-using kernels::GemmType;
 
 const auto& pairs_row() { return first_usable(kernels::gemm_bf16_kernels()); }
 
@@ -16,7 +15,7 @@ const auto& pairs_row() { return first_usable(kernels::gemm_bf16_kernels()); }
 
 bool PackedMatrix::takes(const kernels::GemmCall& call, bool bf16) {
   return bf16 ? has_bf16_arithmetic()
-              : call.a.type == GemmType::f32 && call.b.type == GemmType::f32;
+              : call.a.type == DataType::f32 && call.b.type == DataType::f32;
 }
 
 PackedMatrix::PackedMatrix(const kernels::GemmMatrix& b, int64_t K, int64_t N, bool bf16) {

@@ -49,6 +49,9 @@ class PackedRowsStep : public Step {
   std::shared_ptr<const PackedMatrix> weights_;
 };
 
+// The number of a type in keys of the tuning cache. Files of earlier versions have these numbers.
+int key_number(DataType type) { return type == DataType::bf16 ? 1 : 0; }
+
 // The key in the tuning cache: everything that decides which is faster. `over`: whether oneDNN's
 // sum overwrites its addend.
 std::string tuning_key(const RowsCall& rows, bool bf16, bool over) {
@@ -62,11 +65,11 @@ std::string tuning_key(const RowsCall& rows, bool bf16, bool over) {
     text += " " + std::to_string(number);
   }
   for (const auto type : {call.a.type, call.b.type, call.dst.type}) {
-    text += " " + std::to_string(static_cast<int>(type));
+    text += " " + std::to_string(key_number(type));
   }
   text += rows.bias ? " bias" : "";
   if (rows.addend) {
-    text += " sum" + std::to_string(static_cast<int>(call.c.type)) + (over ? " over" : "");
+    text += " sum" + std::to_string(key_number(call.c.type)) + (over ? " over" : "");
   }
   text += rows.eltwise ? " function" + std::to_string(static_cast<int>(*rows.eltwise)) : "";
   return text + " " + dnnl_layer::tuning_conditions();
@@ -91,7 +94,7 @@ DeclineReason make_packed_rows(StepRequest& request) {
   const auto& layer = *request.layer();
   const auto& rows = *request.rows();
   const auto& call = rows.call;
-  const bool bf16 = call.b.type == kernels::GemmType::bf16 || building.fast_math();
+  const bool bf16 = call.b.type == DataType::bf16 || building.fast_math();
   if (!is_tuned(call, bf16)) {
     return "too many rows, weights or products for tuning";
   }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/tuning.h"
-#include "plan/gemm_type.h"
 #include "plan/packed_matrix.h"
 #include "plan/tuning_data.h"
 
@@ -14,7 +13,6 @@ namespace cpuaccel::plan {
 namespace {
 
 using dnnl::memory;
-using kernels::GemmType;
 
 constexpr double kSeconds = 0.002;  // for all rounds, approximately; a round is several runs
 constexpr size_t kMostCopies = 32;  // each has to be packed
@@ -29,13 +27,13 @@ class Candidates {
     const auto src = md(dnnl::query::src_md), dst = md(dnnl::query::dst_md);
     const auto packed = md(dnnl::query::weights_md);
     // oneDNN gets a src that was rounded before; the rounding is not timed.
-    src_ = random_block(memory_desc(data_type(call.a.type), {src.get_dims(), src.get_strides()}));
+    src_ = random_block(memory_desc(call.a.type, {src.get_dims(), src.get_strides()}));
     if (inputs_of({onednn.whole}).size() < rows.inputs()) {
       addend_ = random_block(dst);  // oneDNN adds to the content of dst
     }
-    const auto type = bf16 ? GemmType::bf16 : call.a.type;
+    const auto type = bf16 ? DataType::bf16 : call.a.type;
     const auto plain = dense(packed.get_dims(), MemoryFormat::contiguous);
-    const auto weights = random_block(memory_desc(data_type(type), plain));
+    const auto weights = random_block(memory_desc(type, plain));
     const size_t k = rows.is_of_pixels ? 1 : 0;
     const kernels::GemmMatrix b{weights.get(), type, plain.strides[k], plain.strides[1 - k], 0};
     const auto bytes = packed.get_size() + src.get_size() + dst.get_size();

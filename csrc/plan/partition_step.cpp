@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/idle.h"
+#include "dnnl/data_type.h"
 #include "plan/engine.h"
 #include "plan/global_pooling.h"
 #include "plan/layer.h"
@@ -86,10 +87,11 @@ LogicalTensor read(const Building& building, const LogicalTensor& port, Id id) {
   const auto desc = with_canonical_strides(building.desc(id));
   const auto property = building.is_constant(id) ? LogicalTensor::property_type::constant
                                                  : LogicalTensor::property_type::undef;
+  const auto type = dnnl_layer::tensor_type(building.type(id));
   if (desc.sizes.empty()) {
-    return {port.get_id(), building.type(id), desc.sizes, Layout::strided, property};
+    return {port.get_id(), type, desc.sizes, Layout::strided, property};
   }
-  return {port.get_id(), building.type(id), desc.sizes, desc.strides, property};
+  return {port.get_id(), type, desc.sizes, desc.strides, property};
 }
 
 // The values of a partition with global average pooling, with the sizes of this call, on which its
@@ -147,8 +149,8 @@ DeclineReason make_partition(StepRequest& request) {
   }
   for (const auto& port : whole.get_output_ports()) {
     const auto& value = region.value(static_cast<Id>(port.get_id()));
-    out.emplace_back(port.get_id(), value.type, static_cast<int32_t>(value.sizes.size()),
-                     Layout::any);
+    out.emplace_back(port.get_id(), dnnl_layer::tensor_type(value.type),
+                     static_cast<int32_t>(value.sizes.size()), Layout::any);
   }
   auto compiled = whole.compile(in, out, engine());
   std::vector<Id> outputs;

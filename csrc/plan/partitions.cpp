@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include "dnnl/data_type.h"
 #include "plan/global_pooling.h"
 #include "plan/names.h"
 
@@ -22,7 +23,7 @@ dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operati
     std::vector<LogicalTensor> result;
     for (const Id id : ids) {
       const auto& value = region.value(id);
-      result.emplace_back(static_cast<size_t>(id), value.type, value.sizes,
+      result.emplace_back(static_cast<size_t>(id), dnnl_layer::tensor_type(value.type), value.sizes,
                           LogicalTensor::layout_type::strided,
                           constants.contains(id) ? Property::constant : Property::undef);
     }

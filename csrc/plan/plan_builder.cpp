@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "plan/facts.h"
 #include "plan/layer_norm_step.h"
-#include "plan/names.h"
 #include "plan/slice_scatter.h"
 #include "plan/step_makers.h"
 
@@ -156,7 +155,7 @@ bool Plan::Builder::alias(Id to, Id from, const TensorDesc& desc, int64_t offset
   if (slots_.contains(to)) {
     return false;
   }
-  const size_t bytes = static_cast<size_t>(offset) * bytes_of(type(from));
+  const size_t bytes = static_cast<size_t>(offset * data_type_size(type(from)));
   aliases_.emplace(to, Root{from, bytes});
   has_aliases_.insert(from);
   descs_.insert_or_assign(to, desc);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "plan/arena.h"
-#include "plan/names.h"
 #include "plan/plan_builder.h"
 
 namespace cpuaccel::plan {
@@ -72,7 +71,8 @@ std::unordered_map<Id, size_t> Plan::Builder::place_values(size_t& arena_bytes) 
         continue;
       }
       const auto last = last_read.find(id);
-      const size_t bytes = span_of(steps_[step]->output_descs[i]) * bytes_of(type(id));
+      const size_t bytes =
+          span_of(steps_[step]->output_descs[i]) * static_cast<size_t>(data_type_size(type(id)));
       Lifetime lifetime{bytes, step, last == last_read.end() ? step : last->second};
       if (i == 0 && steps_[step]->overwritten) {
         lifetime.over = number.at(*steps_[step]->overwritten);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/scratch.h"
+#include "dnnl/data_type.h"
 #include "plan/engine.h"
 
 namespace cpuaccel::plan {
@@ -72,9 +73,8 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
                           "could not execute a oneDNN primitive");
   idle_.give(std::move(context));
   if (eltwise) {
-    // A type has the same enum value in both of oneDNN's interfaces.
     const auto& dst = outputs_.front();
-    const auto type = static_cast<DataType>(static_cast<int>(dst.desc.get_data_type()));
+    const auto type = dnnl_layer::data_type(dst.desc.get_data_type());
     apply_eltwise(*eltwise, type, static_cast<std::byte*>(out.front()) + dst.first,
                   count_of(dst.desc.get_dims()));
   }

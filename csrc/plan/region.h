@@ -28,13 +28,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/data_type.h"
 #include "dnnl/api.h"
 
 namespace cpuaccel::plan {
 
 using Id = int64_t;
 using Sizes = std::vector<int64_t>;
-using DataType = dnnl::graph::logical_tensor::data_type;
 
 struct Value {
   DataType type;

@@ -2,24 +2,21 @@
 
 #include <utility>
 
-#include "plan/gemm_type.h"
-
 namespace cpuaccel::plan {
 namespace {
-
-using kernels::GemmType;
 
 // A dense tensor in `format` as a matrix: the columns are the channels of pixels in channels_last,
 // else the last dimension; all other dimensions are rows. nullopt for other layouts and dtypes.
 struct Rows {
-  GemmType type;
+  DataType type;
   int64_t rows, columns;
 };
 std::optional<Rows> dense_rows(const Building& building, Id id,
                                MemoryFormat format = MemoryFormat::contiguous) {
   const auto& desc = building.desc(id);
-  const auto type = gemm_type(building.type(id));
-  if (!type || desc.sizes.empty() || !same_layout(desc, dense(desc.sizes, format))) {
+  const auto type = building.type(id);
+  if (!is_f32_or_bf16(type) || desc.sizes.empty() ||
+      !same_layout(desc, dense(desc.sizes, format))) {
     return std::nullopt;
   }
   const bool pixels = format == MemoryFormat::channels_last && desc.sizes.size() > 2;
@@ -27,7 +24,7 @@ std::optional<Rows> dense_rows(const Building& building, Id id,
   if (columns == 0) {
     return std::nullopt;
   }
-  return Rows{*type, count_of(desc.sizes) / columns, columns};
+  return Rows{type, count_of(desc.sizes) / columns, columns};
 }
 
 // Adds the post-ops to `rows`: an addition, a function, or a function of a sum. Returns false if
@@ -117,9 +114,10 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
   const MemoryFormat format = pixels ? MemoryFormat::channels_last : MemoryFormat::contiguous;
   const auto src = dense_rows(building, layer.src, format);
   const auto& weights = building.desc(layer.weights);
-  const auto weights_type = gemm_type(building.type(layer.weights));
-  const auto dst_type = gemm_type(building.type(layer.dst));
-  if (!src || !weights_type || !dst_type || weights.sizes[axes->k] != src->columns) {
+  const auto weights_type = building.type(layer.weights);
+  const auto dst_type = building.type(layer.dst);
+  if (!src || !is_f32_or_bf16(weights_type) || !is_f32_or_bf16(dst_type) ||
+      weights.sizes[axes->k] != src->columns) {
     return std::nullopt;
   }
   RowsCall rows;
@@ -130,8 +128,8 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
   call.K = src->columns;
   call.N = weights.sizes[axes->n];
   call.a = {nullptr, src->type, call.K, 1, 0};
-  call.b = {nullptr, *weights_type, weights.strides[axes->k], weights.strides[axes->n], 0};
-  call.dst = {nullptr, *dst_type, call.N, 0};
+  call.b = {nullptr, weights_type, weights.strides[axes->k], weights.strides[axes->n], 0};
+  call.dst = {nullptr, dst_type, call.N, 0};
   Sizes sizes = rows.src.sizes;
   (pixels ? sizes[1] : sizes.back()) = call.N;
   rows.dst = dense(sizes, format);

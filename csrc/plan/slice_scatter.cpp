@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "plan/kernel_step.h"
-#include "plan/names.h"
 #include "plan/strided_copy.h"
 
 namespace cpuaccel::plan {
@@ -26,7 +25,7 @@ void add_slice_scatter(Building& building, const Region&, const Operation& opera
     throw std::runtime_error(
         "slice_scatter: the slice and the range that it replaces differ in sizes or dtype");
   }
-  const auto width = static_cast<int64_t>(bytes_of(building.type(whole)));
+  const auto width = data_type_size(building.type(whole));
   const StridedCopy of_whole(desc, desc, width), of_part(slice, {sizes, desc.strides}, width);
   const int64_t offset = min * desc.strides[static_cast<size_t>(axis)] * width;
   add_kernel_step(building, {whole, part}, to, desc,

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/broadcast_add/broadcast_add.h"
-#include "plan/gemm_type.h"
 #include "plan/kernel_step.h"
 
 namespace cpuaccel::plan {
@@ -92,9 +91,9 @@ DeclineReason make_sum(StepRequest& request) {
     return "not a chain of additions of one value each";
   }
   const Id dst = partition.operations.back().outputs[0];
-  const auto type = gemm_type(building.type(dst));
-  const auto is_of_type = [&](Id id) { return building.type(id) == building.type(dst); };
-  if (!type || !std::all_of(terms->begin(), terms->end(), is_of_type)) {
+  const auto type = building.type(dst);
+  const auto is_of_type = [&](Id id) { return building.type(id) == type; };
+  if (!is_f32_or_bf16(type) || !std::all_of(terms->begin(), terms->end(), is_of_type)) {
     return "not all f32 or all bf16";
   }
   const auto sizes = sizes_of_sum(building, *terms);
@@ -111,7 +110,7 @@ DeclineReason make_sum(StepRequest& request) {
   }
   auto step =
       std::make_unique<KernelStep>(*terms, dst, dense(*sizes, MemoryFormat::contiguous),
-                                   [counts, type = *type, count = count_of(*sizes)](
+                                   [counts, type, count = count_of(*sizes)](
                                        std::span<void* const> in, std::span<void* const> out) {
                                      std::vector<BroadcastOperand> operands(in.size());
                                      for (size_t i = 0; i < in.size(); ++i) {

@@ -27,7 +27,7 @@ inline const char* layout_name(Layout layout) {
 // A matrix with its own memory, which ends right after its last element.
 class TestMatrix {
  public:
-  TestMatrix(int64_t batch, int64_t rows, int64_t columns, GemmType type, Layout layout)
+  TestMatrix(int64_t batch, int64_t rows, int64_t columns, DataType type, Layout layout)
       : type_(type) {
     switch (layout) {
       case Layout::rows:
@@ -52,7 +52,7 @@ class TestMatrix {
     const int64_t extent =
         rows * columns == 0 ? 0 : (rows - 1) * row_stride_ + (columns - 1) * column_stride_ + 1;
     batch_stride_ = extent;
-    bytes_.resize(static_cast<size_t>(extent * batch * gemm_type_size(type)));
+    bytes_.resize(static_cast<size_t>(extent * batch * data_type_size(type)));
   }
 
   void fill(std::mt19937& generator) {
@@ -67,7 +67,7 @@ class TestMatrix {
     }
   }
 
-  int64_t size() const { return static_cast<int64_t>(bytes_.size()) / gemm_type_size(type_); }
+  int64_t size() const { return static_cast<int64_t>(bytes_.size()) / data_type_size(type_); }
   int64_t index(int64_t g, int64_t i, int64_t j) const {
     return g * batch_stride_ + i * row_stride_ + j * column_stride_;
   }
@@ -90,7 +90,7 @@ class TestMatrix {
     column_stride_ = column;
   }
 
-  GemmType type_;
+  DataType type_;
   int64_t row_stride_ = 0, column_stride_ = 0, batch_stride_ = 0;
   std::vector<char> bytes_;
 };
@@ -101,11 +101,11 @@ struct GemmShape {
 };
 
 struct GemmOptions {
-  GemmType a = GemmType::f32, b = GemmType::f32, dst = GemmType::f32;
+  DataType a = DataType::f32, b = DataType::f32, dst = DataType::f32;
   Layout a_layout = Layout::rows, b_layout = Layout::rows;
   float alpha = 1.0f, beta = 0.0f;
   GemmBiasAxis bias = GemmBiasAxis::none;
-  GemmType bias_type = GemmType::f32;
+  DataType bias_type = DataType::f32;
   bool bf16_arithmetic = false;  // of family gemm_bf16
 };
 
@@ -207,12 +207,12 @@ class GemmCase {
       add(static_cast<double>(options.alpha) * row[k] * column[k]);
     }
     // Half a unit in the last place of the rounded type: 2^-8 for bf16, 2^-11 for f16.
-    const double rounding = options.dst == GemmType::f32    ? 0
-                            : options.dst == GemmType::bf16 ? 0x1p-8
+    const double rounding = options.dst == DataType::f32    ? 0
+                            : options.dst == DataType::bf16 ? 0x1p-8
                                                             : 0x1p-11;
     const double bound = static_cast<double>(shape.K + 4) * 0x1p-24 * (1 + 0x1p-10) * magnitude;
     const double allowed =
-        bound + (std::fabs(sum) + bound) * rounding + (options.dst == GemmType::f16 ? 0x1p-25 : 0);
+        bound + (std::fabs(sum) + bound) * rounding + (options.dst == DataType::f16 ? 0x1p-25 : 0);
     const double got = dst.at(g, m, n);
     ASSERT_LE(std::fabs(got - sum), allowed) << to_text(shape, options) << " at " << g << " " << m
                                              << " " << n << ": " << got << " expected " << sum;

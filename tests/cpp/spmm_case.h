@@ -42,9 +42,9 @@ struct RandomCsr {
 
 // Numbers of any type, in memory of exactly their size.
 struct Elements {
-  Elements(GraphType of, int64_t count)
-      : type(of), bytes(static_cast<size_t>(count * graph_type_size(of))) {}
-  Elements(GraphType of, const std::vector<double>& numbers)
+  Elements(DataType of, int64_t count)
+      : type(of), bytes(static_cast<size_t>(count * data_type_size(of))) {}
+  Elements(DataType of, const std::vector<double>& numbers)
       : Elements(of, static_cast<int64_t>(numbers.size())) {
     for (size_t i = 0; i < numbers.size(); ++i) {
       set(static_cast<int64_t>(i), numbers[i]);
@@ -62,40 +62,43 @@ struct Elements {
   }
   double get(int64_t i) const {
     switch (type) {
-      case GraphType::f32:
+      case DataType::f32:
         return read<float>(i);
-      case GraphType::f64:
+      case DataType::f64:
         return read<double>(i);
-      case GraphType::bf16:
+      case DataType::bf16:
         return bf16_to_float(read<uint16_t>(i));
-      case GraphType::f16:
+      case DataType::f16:
         return f16_to_float(read<uint16_t>(i));
+      default:
+        __builtin_unreachable();
     }
-    return 0;
   }
   void set(int64_t i, double value) {
     const auto single = static_cast<float>(value);
     switch (type) {
-      case GraphType::f32:
+      case DataType::f32:
         return write(i, single);
-      case GraphType::f64:
+      case DataType::f64:
         return write(i, value);
-      case GraphType::bf16:
+      case DataType::bf16:
         return write(i, float_to_bf16(single));
-      case GraphType::f16:
+      case DataType::f16:
         return write(i, float_to_f16(single));
+      default:
+        __builtin_unreachable();
     }
   }
   // Half a unit in the last place of 1.
   double rounding() const {
-    return type == GraphType::f32   ? 0x1p-24
-           : type == GraphType::f64 ? 0x1p-53
-           : type == GraphType::f16 ? 0x1p-11
-                                    : 0x1p-8;
+    return type == DataType::f32   ? 0x1p-24
+           : type == DataType::f64 ? 0x1p-53
+           : type == DataType::f16 ? 0x1p-11
+                                   : 0x1p-8;
   }
-  double sum_rounding() const { return type == GraphType::f64 ? 0x1p-53 : 0x1p-24; }
+  double sum_rounding() const { return type == DataType::f64 ? 0x1p-53 : 0x1p-24; }
 
-  GraphType type;
+  DataType type;
   std::vector<std::byte> bytes;
 };
 
@@ -131,7 +134,7 @@ inline SpmmResult spmm_expected(const RandomCsr& a, const Elements* values, cons
       result.size += std::abs(product);
       continue;
     }
-    if (src.type != GraphType::f64) {
+    if (src.type != DataType::f64) {
       product = static_cast<float>(product);
     }
     if (std::isnan(product) ||

@@ -39,7 +39,7 @@ struct Problem {
   }
 
   AttentionMatrix matrix(const std::vector<float>& from, int64_t rows) const {
-    return {from.data(), GemmType::f32, rows * H * E, E, H * E, 1};
+    return {from.data(), DataType::f32, rows * H * E, E, H * E, 1};
   }
 
   struct Result {
@@ -53,10 +53,10 @@ struct Problem {
     call.key = matrix(key, S);
     call.value = matrix(value, S);
     if (!mask.empty()) {
-      call.mask = {mask.data(), GemmType::f32, 0, 0, S, 1};
+      call.mask = {mask.data(), DataType::f32, 0, 0, S, 1};
     }
-    call.dst = {result.dst.data(), GemmType::f32, L * H * E, E, H * E};
-    call.logsumexp = {result.logsumexp.data(), GemmType::f32, L * H, 1, H};
+    call.dst = {result.dst.data(), DataType::f32, L * H * E, E, H * E};
+    call.logsumexp = {result.logsumexp.data(), DataType::f32, L * H, 1, H};
     call.scale = scale, call.causal = causal, call.bf16 = bf16;
     attention(call, row);
     return result;

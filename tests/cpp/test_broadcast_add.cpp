@@ -22,14 +22,14 @@ struct Tensor {
       halves.push_back(float_to_bf16(floats.back()));
     }
   }
-  BroadcastOperand operand(GemmType type) const {
-    const void* data = type == GemmType::f32 ? static_cast<const void*>(floats.data())
+  BroadcastOperand operand(DataType type) const {
+    const void* data = type == DataType::f32 ? static_cast<const void*>(floats.data())
                                              : static_cast<const void*>(halves.data());
     return {data, static_cast<int64_t>(floats.size())};
   }
 };
 
-void check(GemmType type, int64_t count, const std::vector<int64_t>& counts, bool in_place) {
+void check(DataType type, int64_t count, const std::vector<int64_t>& counts, bool in_place) {
   std::vector<Tensor> tensors;
   for (const int64_t each : counts) {
     tensors.emplace_back(each, static_cast<uint32_t>(each + count));
@@ -45,7 +45,7 @@ void check(GemmType type, int64_t count, const std::vector<int64_t>& counts, boo
     operands.push_back(tensor.operand(type));
   }
   Tensor result(count, 1);
-  void* dst = type == GemmType::f32 ? static_cast<void*>(result.floats.data())
+  void* dst = type == DataType::f32 ? static_cast<void*>(result.floats.data())
                                     : static_cast<void*>(result.halves.data());
   if (in_place) {
     Tensor& over = tensors[0];
@@ -58,7 +58,7 @@ void check(GemmType type, int64_t count, const std::vector<int64_t>& counts, boo
   for (size_t i = 0; i < exact.size(); ++i) {
     // Sums of a few bf16 numbers of similar magnitude are exact in f32.
     const auto expected = static_cast<float>(exact[i]);
-    if (type == GemmType::f32) {
+    if (type == DataType::f32) {
       ASSERT_EQ(result.floats[i], expected) << i;
     } else {
       ASSERT_EQ(result.halves[i], float_to_bf16(expected)) << i;
@@ -67,7 +67,7 @@ void check(GemmType type, int64_t count, const std::vector<int64_t>& counts, boo
 }
 
 TEST(BroadcastAdd, RepeatsWhatIsShorter) {
-  for (const GemmType type : {GemmType::f32, GemmType::bf16}) {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
     for (const int64_t count : {1, 16, 96, 1024, 3 * 1024 + 96}) {
       check(type, count, {count, count}, false);
       check(type, count, {count, 1, count}, false);
@@ -78,17 +78,17 @@ TEST(BroadcastAdd, RepeatsWhatIsShorter) {
 }
 
 TEST(BroadcastAdd, InPlace) {
-  for (const GemmType type : {GemmType::f32, GemmType::bf16}) {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
     check(type, 5 * 700, {5 * 700, 700, 5 * 700}, true);
   }
 }
 
-TEST(BroadcastAdd, Nothing) { check(GemmType::f32, 0, {1}, false); }
+TEST(BroadcastAdd, Nothing) { check(DataType::f32, 0, {1}, false); }
 
 TEST(BroadcastAdd, ThreadsDoNotMatter) {
   const Threads threads(4);
-  check(GemmType::f32, 130 * 1000, {130 * 1000, 1000}, false);
-  check(GemmType::bf16, 130 * 1000, {1000, 130 * 1000}, false);
+  check(DataType::f32, 130 * 1000, {130 * 1000, 1000}, false);
+  check(DataType::bf16, 130 * 1000, {1000, 130 * 1000}, false);
 }
 
 }  // namespace

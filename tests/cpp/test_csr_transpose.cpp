@@ -103,11 +103,11 @@ TEST(CsrTranspose, Values) {
   for (const bool wide : {false, true}) {
     const RandomCsr a({3, 0, 5, 1}, 4, wide, random);
     const Columns<int32_t> columns(a.csr());
-    for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
+    for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::f16}) {
       const Elements values(type, normal_numbers(a.nnz(), random));
       for (const bool mean : {false, true}) {
         for (const bool ones : {false, true}) {
-          Elements got(type == GraphType::f64 ? type : GraphType::f32, a.nnz());
+          Elements got(type == DataType::f64 ? type : DataType::f32, a.nnz());
           csr_columns_values(a.csr(), columns.arrays, ones ? nullptr : values.bytes.data(), type,
                              mean, got.bytes.data());
           for (int64_t i = 0; i < a.nnz(); ++i) {

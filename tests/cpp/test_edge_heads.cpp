@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, EdgeHeadsTest, testing::ValuesIn(usable_rows(edge
                          RowName());
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t sources, GraphType type, bool wide, int64_t H,
+  Case(const std::vector<int64_t>& lengths, int64_t sources, DataType type, bool wide, int64_t H,
        int64_t C, std::mt19937& random)
       : matrix(lengths, sources, wide, random),
         K(H * C),
@@ -114,7 +114,7 @@ void check(Case& found, EdgeHeadsStep step) {
 
 TEST_P(EdgeHeadsTest, EveryWidth) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+  for (const DataType type : {DataType::f32, DataType::f64}) {
     for (const int64_t H : {1, 2, 5, 8}) {
       for (int64_t C = 1; C <= 70; C = C < 34 ? C + every(3) : C + 9) {
         Case each({2, 0, 0, 7, 1, 20}, 9, type, C % 2 == 0, H, C, random);
@@ -129,7 +129,7 @@ TEST_P(EdgeHeadsTest, EveryWidth) {
 
 TEST_P(EdgeHeadsTest, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(2);
-  Case each({5000, 1, 0, 3000, 20}, 50, GraphType::f32, false, 3, 10, random);
+  Case each({5000, 1, 0, 3000, 20}, 50, DataType::f32, false, 3, 10, random);
   for (const auto step : kSteps) {
     each.run(step, GetParam().function);
     const auto of_edges = each.of_edges.bytes, of_nodes = each.of_nodes.bytes;

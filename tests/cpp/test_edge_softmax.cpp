@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, EdgeSoftmaxTest,
 constexpr double kSlope = 0.25;
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t sources, GraphType type, bool wide, int64_t H,
+  Case(const std::vector<int64_t>& lengths, int64_t sources, DataType type, bool wide, int64_t H,
        bool of_nodes, std::mt19937& random)
       : matrix(lengths, sources, wide, random),
         scores(type, normal_numbers(matrix.nnz() * H, random)),
@@ -100,7 +100,7 @@ void check(const Case& found) {
 
 TEST_P(EdgeSoftmaxTest, EveryNumberOfHeads) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+  for (const DataType type : {DataType::f32, DataType::f64}) {
     for (int64_t H = 1; H <= 40; H = H < 18 ? H + 1 : H + 7) {
       for (const bool of_nodes : {false, true}) {
         Case each({2, 0, 0, 7, 1, 30}, 9, type, H % 2 == 0, H, of_nodes, random);
@@ -113,7 +113,7 @@ TEST_P(EdgeSoftmaxTest, EveryNumberOfHeads) {
 
 TEST_P(EdgeSoftmaxTest, LargeNumbers) {
   std::mt19937 random(2);
-  Case each({4}, 4, GraphType::f32, true, 1, false, random);
+  Case each({4}, 4, DataType::f32, true, 1, false, random);
   for (int64_t e = 0; e < 4; ++e) {
     each.scores.set(e, e == 2 ? 1e30 : -1e30);
   }
@@ -125,7 +125,7 @@ TEST_P(EdgeSoftmaxTest, LargeNumbers) {
 
 TEST_P(EdgeSoftmaxTest, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(3);
-  Case each({50000, 1, 0, 30000, 20}, 50, GraphType::f32, false, 3, true, random);
+  Case each({50000, 1, 0, 30000, 20}, 50, DataType::f32, false, 3, true, random);
   ASSERT_TRUE(each.run(GetParam().function));
   const auto of_edges = each.dst.bytes, of_own = each.dst_own.bytes;
   for (int count = 2; count <= 4; ++count) {

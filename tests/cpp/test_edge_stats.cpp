@@ -29,7 +29,7 @@ std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
 enum class Wanted : uint8_t { all, smallest, largest };
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t columns, GraphType of, bool wide, bool shifted,
+  Case(const std::vector<int64_t>& lengths, int64_t columns, DataType of, bool wide, bool shifted,
        Wanted wanted, int64_t features, std::mt19937& random)
       : matrix(lengths, columns, wide, random),
         K(features),
@@ -146,7 +146,7 @@ void check(const Case& found) {
 TEST_P(EdgeStatsTest, EveryWidth) {
   std::mt19937 random(1);
   for (const Wanted wanted : {Wanted::all, Wanted::smallest, Wanted::largest}) {
-    for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+    for (const DataType type : {DataType::f32, DataType::f64}) {
       for (int64_t K = 1; K <= 150; K = K < 40 ? K + 1 : K + 13) {
         Case each({2, 0, 0, 7, 1, 30}, 9, type, K % 2 == 0, K % 3 != 0, wanted, K, random);
         each.run(GetParam().function);
@@ -158,7 +158,7 @@ TEST_P(EdgeStatsTest, EveryWidth) {
 
 TEST_P(EdgeStatsTest, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(2);
-  Case serial({5000, 1, 0, 3000, 20}, 50, GraphType::f32, false, true, Wanted::all, 70, random);
+  Case serial({5000, 1, 0, 3000, 20}, 50, DataType::f32, false, true, Wanted::all, 70, random);
   serial.run(GetParam().function);
   const auto of_src = serial.grad_src.bytes, of_shift = serial.grad_shift.bytes;
   const auto means = serial.stats[0].bytes;
@@ -173,7 +173,7 @@ TEST_P(EdgeStatsTest, SameBitsOnAnyNumberOfThreads) {
 
 TEST_P(EdgeStatsTest, NanWinsAndTiesWithNothing) {
   std::mt19937 random(3);
-  Case each({3, 2}, 4, GraphType::f32, false, false, Wanted::all, 20, random);
+  Case each({3, 2}, 4, DataType::f32, false, false, Wanted::all, 20, random);
   const int64_t place = each.matrix.col[1] * 20 + 17;
   each.src.set(place, std::nan(""));
   each.run(GetParam().function);
@@ -186,7 +186,7 @@ TEST_P(EdgeStatsTest, NanWinsAndTiesWithNothing) {
 
 TEST_P(EdgeStatsTest, EqualMessagesHaveNoVariance) {
   std::mt19937 random(4);
-  Case each({7, 1}, 1, GraphType::f32, true, true, Wanted::all, 33, random);
+  Case each({7, 1}, 1, DataType::f32, true, true, Wanted::all, 33, random);
   for (int64_t k = 0; k < 33; ++k) {
     each.src.set(k, 1000.1 + static_cast<double>(k));
   }
@@ -198,7 +198,7 @@ TEST_P(EdgeStatsTest, EqualMessagesHaveNoVariance) {
 
 TEST_P(EdgeStatsTest, ColumnsOutOfRangeAreFound) {
   std::mt19937 random(5);
-  Case each({3, 2}, 4, GraphType::f32, true, false, Wanted::largest, 20, random);
+  Case each({3, 2}, 4, DataType::f32, true, false, Wanted::largest, 20, random);
   for (const int64_t bad : {-1, 4}) {
     each.matrix.col[3] = bad;
     EXPECT_EQ(edge_stats(each.call, GetParam().function), CsrFault::col);

@@ -22,7 +22,7 @@ using Row = KernelRow<GemmFunction>;
 
 constexpr Layout kLayouts[] = {Layout::rows,     Layout::columns,     Layout::spread,
                                Layout::same_row, Layout::same_column, Layout::one};
-constexpr GemmType kTypes[] = {GemmType::f32, GemmType::bf16, GemmType::f16};
+constexpr DataType kTypes[] = {DataType::f32, DataType::bf16, DataType::f16};
 
 class GemmTest : public testing::TestWithParam<Row> {
  protected:
@@ -87,7 +87,7 @@ TEST_P(GemmTest, Blocks) {
     run({20, 70, 1500}, options);
     run({150, 40, 600}, options);
     run({60, 1100, 20}, options);
-    options.dst = GemmType::bf16;
+    options.dst = DataType::bf16;
     run({150, 40, 600}, options);
   }
 }
@@ -110,9 +110,9 @@ TEST_P(GemmTest, Layouts) {
 TEST_P(GemmTest, Types) {
   for (const GemmShape& shape :
        {GemmShape{1, 33, 50}, GemmShape{7, 21, 33}, GemmShape{61, 37, 30}, GemmShape{70, 3, 41}}) {
-    for (const GemmType a : kTypes) {
-      for (const GemmType b : kTypes) {
-        for (const GemmType dst : kTypes) {
+    for (const DataType a : kTypes) {
+      for (const DataType b : kTypes) {
+        for (const DataType dst : kTypes) {
           for (const Layout layout : {Layout::rows, Layout::columns}) {
             GemmOptions options;
             options.a = a;
@@ -136,7 +136,7 @@ TEST_P(GemmTest, AlphaBetaBias) {
     for (const float alpha : {1.0f, 0.0f, -2.5f}) {
       for (const float beta : {0.0f, 1.0f, -0.75f}) {
         for (const GemmBiasAxis bias : {GemmBiasAxis::none, GemmBiasAxis::n, GemmBiasAxis::m}) {
-          for (const GemmType dst : {GemmType::f32, GemmType::bf16}) {
+          for (const DataType dst : {DataType::f32, DataType::bf16}) {
             GemmOptions options;
             options.dst = dst;
             options.alpha = alpha;
@@ -151,7 +151,7 @@ TEST_P(GemmTest, AlphaBetaBias) {
   }
 }
 
-void add_other(const GemmShape& shape, const GemmOptions& options, GemmType type, Layout layout,
+void add_other(const GemmShape& shape, const GemmOptions& options, DataType type, Layout layout,
                GemmFunction* row) {
   GemmCase item(shape, options);
   TestMatrix c(shape.batch, shape.M, shape.N, type, layout);
@@ -175,7 +175,7 @@ void add_other(const GemmShape& shape, const GemmOptions& options, GemmType type
 // values.
 TEST_P(GemmTest, OtherAddend) {
   for (const GemmShape& shape : {GemmShape{9, 40, 12, 2}, GemmShape{27, 37, 270}}) {
-    for (const GemmType type : {GemmType::f32, GemmType::bf16}) {
+    for (const DataType type : {DataType::f32, DataType::bf16}) {
       for (const Layout layout : kLayouts) {
         for (const float beta : {1.0f, 2.0f}) {
           for (const GemmBiasAxis bias : some_of({GemmBiasAxis::none, GemmBiasAxis::n}, 2)) {
@@ -200,7 +200,7 @@ TEST_P(GemmTest, RowsAPowerOfTwoApart) {
 TEST_P(GemmTest, BiasOfHalves) {
   for (const GemmShape& shape : {GemmShape{3, 33, 10}, GemmShape{61, 70, 300}}) {
     for (const GemmBiasAxis axis : {GemmBiasAxis::n, GemmBiasAxis::m}) {
-      for (const GemmType type : {GemmType::bf16, GemmType::f16}) {
+      for (const DataType type : {DataType::bf16, DataType::f16}) {
         GemmOptions options;
         options.bias = axis;
         options.bias_type = type;
@@ -231,7 +231,7 @@ TEST_P(GemmTest, WhatFollows) {
   for (const GemmShape& shape : {GemmShape{1, 33, 21}, GemmShape{14, 5, 300}, GemmShape{25, 40, 0},
                                  GemmShape{250, 40, 300}}) {
     for (const Layout layout : {Layout::rows, Layout::columns}) {
-      for (const GemmType dst : {GemmType::f32, GemmType::bf16}) {
+      for (const DataType dst : {DataType::f32, DataType::bf16}) {
         GemmOptions options;
         options.b_layout = layout;
         options.dst = dst;
@@ -251,7 +251,7 @@ TEST(GemmDriver, WhatFollowsTheLastPiece) {
            "which cuts them up, is not an ISA's";
   }
   GemmOptions options;
-  options.dst = GemmType::bf16;
+  options.dst = DataType::bf16;
   expect_followed({150, 8, 140000}, options, usable_rows(gemm_kernels()).front().function);
 }
 
@@ -297,7 +297,7 @@ TEST_P(GemmTest, NotANumberStaysWhereItBelongs) {
 // As in torch: f32 operands are not read, 16-bit ones are.
 TEST_P(GemmTest, AlphaZeroAndNotANumber) {
   for (const GemmShape& shape : {GemmShape{2, 9, 5}, GemmShape{60, 20, 9}, GemmShape{60, 1, 9}}) {
-    for (const GemmType type : kTypes) {
+    for (const DataType type : kTypes) {
       GemmOptions options;
       options.a = options.b = options.dst = type;
       options.alpha = 0.0f;
@@ -306,7 +306,7 @@ TEST_P(GemmTest, AlphaZeroAndNotANumber) {
       item.a.set(0, 1, 2, std::nanf(""));
       gemm(item.call(), GetParam().function);
       EXPECT_EQ(item.dst.at(0, 0, 0), item.before.at(0, 0, 0));
-      if (type == GemmType::f32) {
+      if (type == DataType::f32) {
         EXPECT_EQ(item.dst.at(0, 1, 0), item.before.at(0, 1, 0));
       } else {
         EXPECT_TRUE(std::isnan(item.dst.at(0, 1, 0)));
@@ -334,7 +334,7 @@ TEST_P(GemmTest, NegativeStrides) {
 
 // A row of dst does not run into the next.
 TEST_P(GemmTest, RowsOfALargerResult) {
-  for (const GemmType type : kTypes) {
+  for (const DataType type : kTypes) {
     for (const int64_t N : {1, 5, 13, 33}) {
       for (const int64_t M : {1, 9, 50}) {
         GemmOptions options;
@@ -416,7 +416,7 @@ TEST_P(GemmTest, ThreadsDoNotChangeBits) {
        {GemmShape{1, 3000, 700}, GemmShape{16, 1000, 1100}, GemmShape{200, 300, 600},
         GemmShape{3000, 2, 300}, GemmShape{40, 50, 60, 7}}) {
     for (const Layout layout : some_of({Layout::rows, Layout::columns}, 2)) {
-      for (const GemmType type : some_of({GemmType::f32, GemmType::bf16}, 2)) {
+      for (const DataType type : some_of({DataType::f32, DataType::bf16}, 2)) {
         GemmOptions options;
         options.b_layout = layout;
         options.a = options.b = options.dst = type;

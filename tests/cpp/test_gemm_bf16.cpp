@@ -18,7 +18,7 @@ using Row = KernelRow<GemmBf16Function>;
 
 constexpr Layout kLayouts[] = {Layout::rows,     Layout::columns,     Layout::spread,
                                Layout::same_row, Layout::same_column, Layout::one};
-constexpr GemmType kOperands[] = {GemmType::f32, GemmType::bf16};
+constexpr DataType kOperands[] = {DataType::f32, DataType::bf16};
 
 class GemmBf16Test : public testing::TestWithParam<Row> {
  protected:
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, GemmBf16Test, testing::ValuesIn(usable_rows(gemm_
                          RowName());
 
 TEST_P(GemmBf16Test, EveryTail) {
-  for (const GemmType type : kOperands) {
+  for (const DataType type : kOperands) {
     for (const Layout layout : {Layout::rows, Layout::columns}) {
       for (const int64_t M : {1, 2, 5, 14, 15, 49, 60}) {
         for (const int64_t N : some_of<int64_t>({1, 7, 15, 16, 17, 31, 32, 33, 49, 65}, 3)) {
@@ -56,7 +56,7 @@ TEST_P(GemmBf16Test, Layouts) {
                                  GemmShape{1, 1, 9}, GemmShape{2, 3, 6, 3}}) {
     for (const Layout a : kLayouts) {
       for (const Layout b : kLayouts) {
-        for (const GemmType type : kOperands) {
+        for (const DataType type : kOperands) {
           GemmOptions options;
           options.a = options.b = type;
           options.a_layout = a;
@@ -72,9 +72,9 @@ TEST_P(GemmBf16Test, Layouts) {
 TEST_P(GemmBf16Test, TypesAndAddends) {
   for (const GemmShape& shape : {GemmShape{1, 33, 10}, GemmShape{7, 21, 33}, GemmShape{61, 37, 30},
                                  GemmShape{5, 6, 0}, GemmShape{2, 3, 4, 5}}) {
-    for (const GemmType a : kOperands) {
-      for (const GemmType b : kOperands) {
-        for (const GemmType dst : {GemmType::f32, GemmType::bf16}) {
+    for (const DataType a : kOperands) {
+      for (const DataType b : kOperands) {
+        for (const DataType dst : {DataType::f32, DataType::bf16}) {
           for (const float beta : {0.0f, -0.75f}) {
             for (const GemmBiasAxis bias : {GemmBiasAxis::none, GemmBiasAxis::n}) {
               GemmOptions options;
@@ -100,7 +100,7 @@ TEST_P(GemmBf16Test, OtherAddend) {
     for (const float alpha : {1.0f, -2.5f}) {
       for (const GemmBiasAxis bias : {GemmBiasAxis::none, GemmBiasAxis::n}) {
         GemmOptions options;
-        options.a = options.b = GemmType::bf16;
+        options.a = options.b = DataType::bf16;
         options.alpha = alpha;
         options.beta = 1.0f;
         options.bias = bias;
@@ -121,7 +121,7 @@ TEST_P(GemmBf16Test, OtherAddend) {
 // More than one block of each kind.
 TEST_P(GemmBf16Test, Blocks) {
   for (const Layout layout : some_of({Layout::rows, Layout::columns}, 2)) {
-    for (const GemmType type : kOperands) {
+    for (const DataType type : kOperands) {
       GemmOptions options;
       options.a = options.b = type;
       options.b_layout = layout;
@@ -129,7 +129,7 @@ TEST_P(GemmBf16Test, Blocks) {
       run({20, 70, 1500}, options);
       run({250, 40, 600}, options);
       run({60, 1100, 20}, options);
-      options.dst = GemmType::bf16;
+      options.dst = DataType::bf16;
       run({250, 40, 1100}, options);
     }
   }
@@ -138,7 +138,7 @@ TEST_P(GemmBf16Test, Blocks) {
 TEST_P(GemmBf16Test, PackedOnce) {
   for (const GemmShape& shape : {GemmShape{9, 33, 21}, GemmShape{14, 64, 700},
                                  GemmShape{60, 70, 1031}, GemmShape{3, 5, 1}}) {
-    for (const GemmType a : kOperands) {
+    for (const DataType a : kOperands) {
       GemmOptions options;
       options.a = a;
       options.bf16_arithmetic = true;
@@ -161,7 +161,7 @@ void expect_unpacked(const GemmBf16Packed& packed, const TestMatrix& b) {
   for (int64_t k = 0; k < packed.K(); ++k) {
     for (int64_t n = 0; n < packed.N(); ++n) {
       uint16_t rounded = 0;
-      float_to_element(b.at(0, k, n), &rounded, GemmType::bf16, 0);
+      float_to_element(b.at(0, k, n), &rounded, DataType::bf16, 0);
       ASSERT_EQ(plain[static_cast<size_t>(k * packed.N() + n)], rounded);
     }
   }
@@ -171,8 +171,8 @@ TEST_P(GemmBf16Test, PackedInBf16) {
   for (const GemmShape& shape :
        {GemmShape{1, 33, 21}, GemmShape{2, 5, 4}, GemmShape{14, 64, 700}, GemmShape{60, 70, 1031},
         GemmShape{3, 5, 1}, GemmShape{130, 19, 2}}) {
-    for (const GemmType a : kOperands) {
-      for (const GemmType b : kOperands) {
+    for (const DataType a : kOperands) {
+      for (const DataType b : kOperands) {
         for (const Layout layout : {Layout::rows, Layout::columns, Layout::spread}) {
           GemmOptions options;
           options.a = a;

@@ -25,7 +25,7 @@ TEST_P(GemmHalfTest, Conversions) {
     halves[i] = static_cast<uint16_t>(i);
   }
   const auto count = static_cast<int64_t>(halves.size());
-  for (const GemmType type : {GemmType::bf16, GemmType::f16}) {
+  for (const DataType type : {DataType::bf16, DataType::f16}) {
     std::vector<float> floats(halves.size());
     kernels.load({halves.data(), type, count, 1, 1, count, floats.data(), count});
     std::vector<float> between;
@@ -54,18 +54,18 @@ TEST_P(GemmHalfTest, Conversions) {
 
 // half.h by its definition: the nearest value, and the even one in a tie.
 TEST(GemmHalf, RoundsToTheNearest) {
-  for (const GemmType type : {GemmType::bf16, GemmType::f16}) {
-    const uint16_t largest = type == GemmType::bf16 ? 0x7f7f : 0x7bff;
+  for (const DataType type : {DataType::bf16, DataType::f16}) {
+    const uint16_t largest = type == DataType::bf16 ? 0x7f7f : 0x7bff;
     for (uint16_t half = 0; half < largest; ++half) {
       const auto next = static_cast<uint16_t>(half + 1);
       const auto value_of = [type](uint16_t bits) {
-        return double{type == GemmType::bf16 ? bf16_to_float(bits) : f16_to_float(bits)};
+        return double{type == DataType::bf16 ? bf16_to_float(bits) : f16_to_float(bits)};
       };
       const double low = value_of(half), high = value_of(next);
       const auto middle = static_cast<float>((low + high) / 2);
       const uint16_t even = half % 2 == 0 ? half : next;
       const auto round = [type](float value) {
-        return type == GemmType::bf16 ? float_to_bf16(value) : float_to_f16(value);
+        return type == DataType::bf16 ? float_to_bf16(value) : float_to_f16(value);
       };
       ASSERT_EQ(round(static_cast<float>(low)), half);
       ASSERT_EQ(round(middle), even) << half;

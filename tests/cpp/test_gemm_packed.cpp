@@ -15,7 +15,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr GemmType kTypes[] = {GemmType::f32, GemmType::bf16, GemmType::f16};
+constexpr DataType kTypes[] = {DataType::f32, DataType::bf16, DataType::f16};
 
 class GemmPackedTest : public testing::TestWithParam<KernelRow<GemmFunction>> {};
 
@@ -27,7 +27,7 @@ TEST_P(GemmPackedTest, ResultsOfB) {
   for (const GemmShape& shape :
        {GemmShape{1, 33, 50}, GemmShape{7, 21, 300}, GemmShape{150, 70, 600},
         GemmShape{20, 70, 1700}, GemmShape{3, 5, 4, 2}, GemmShape{2, 3, 0}}) {
-    for (const GemmType type : kTypes) {
+    for (const DataType type : kTypes) {
       for (const Layout layout : some_of({Layout::rows, Layout::columns, Layout::spread}, 3)) {
         GemmOptions options;
         options.b = type;
@@ -45,7 +45,7 @@ TEST_P(GemmPackedTest, ResultsOfB) {
         gemm(call);
         item.check();
         const int64_t padded = round_up(shape.N, GetParam().function().nr);
-        EXPECT_EQ(packed.bytes(), static_cast<size_t>(shape.K * padded * gemm_type_size(type)));
+        EXPECT_EQ(packed.bytes(), static_cast<size_t>(shape.K * padded * data_type_size(type)));
         TestMatrix back = item.b;
         back.fill(0.0f);
         GemmDst dst = back.dst();
@@ -63,7 +63,7 @@ TEST_P(GemmPackedTest, ResultsOfB) {
 // Few rows use tiles if B is packed: all heights, widths and remainders of K.
 TEST_P(GemmPackedTest, FewRows) {
   const int64_t nr = GetParam().function().nr;
-  for (const GemmType type : kTypes) {
+  for (const DataType type : kTypes) {
     for (const int64_t N : {nr / 4, nr / 2, nr - 1, nr, nr + 1}) {
       for (const int64_t K : {1, 4, 6, 7, 21}) {
         GemmOptions options;
@@ -93,7 +93,7 @@ TEST_P(GemmPackedTest, KeepsEveryBit) {
   for (size_t i = 0; i < halves.size(); ++i) {
     halves[i] = static_cast<uint16_t>(i);  // every NaN too
   }
-  const GemmPacked packed({halves.data(), GemmType::bf16, kN, 1, 0}, kK, kN, GetParam().function);
+  const GemmPacked packed({halves.data(), DataType::bf16, kN, 1, 0}, kK, kN, GetParam().function);
   packed.unpack(back.data(), kN, 1);
   EXPECT_EQ(halves, back);
 }
@@ -102,11 +102,11 @@ TEST_P(GemmPackedTest, InMemoryOfTheCaller) {
   constexpr int64_t kK = 300, kN = 70;
   std::vector<float> b(kK * kN), back(kK * kN);
   std::iota(b.begin(), b.end(), 0.0f);
-  const GemmMatrix matrix{b.data(), GemmType::f32, kN, 1, 0};
+  const GemmMatrix matrix{b.data(), DataType::f32, kN, 1, 0};
   const GemmPacked owner(matrix, kK, kN, GetParam().function);
   std::vector<float> memory(owner.bytes() / sizeof(float));
-  GemmPacked(memory.data(), GemmType::f32, kK, kN, GetParam().function).pack(matrix);
-  const GemmPacked reader(memory.data(), GemmType::f32, kK, kN, GetParam().function);
+  GemmPacked(memory.data(), DataType::f32, kK, kN, GetParam().function).pack(matrix);
+  const GemmPacked reader(memory.data(), DataType::f32, kK, kN, GetParam().function);
   reader.unpack(back.data(), kN, 1);
   EXPECT_EQ(back, b);
   std::fill(back.begin(), back.end(), 0.0f);
@@ -124,15 +124,15 @@ TEST(GemmPackedPanels, OfAnotherCpu) {
   std::iota(b.begin(), b.end(), 0.0f);
   for (int64_t nr = 4; nr <= kGemmMaxNr; nr += 4) {
     std::vector<float> memory(static_cast<size_t>(kK * round_up(kN, nr)));
-    GemmPacked packed(memory.data(), GemmType::f32, kK, kN, nr);
+    GemmPacked packed(memory.data(), DataType::f32, kK, kN, nr);
     EXPECT_EQ(packed.row(), nullptr);
     ASSERT_EQ(packed.bytes(), memory.size() * sizeof(float));
-    packed.pack({b.data(), GemmType::f32, kN, 1, 0});
+    packed.pack({b.data(), DataType::f32, kN, 1, 0});
     for (const auto& row : usable_rows(gemm_kernels())) {
       if (row.function().nr == nr) {
         std::vector<float> of_row(memory.size());
-        GemmPacked(of_row.data(), GemmType::f32, kK, kN, row.function)
-            .pack({b.data(), GemmType::f32, kN, 1, 0});
+        GemmPacked(of_row.data(), DataType::f32, kK, kN, row.function)
+            .pack({b.data(), DataType::f32, kN, 1, 0});
         EXPECT_EQ(of_row, memory) << row.name;
       }
     }

@@ -53,7 +53,7 @@ void check(const Problem& p, LayerNormFunction* function) {
   LayerNormCall call;
   call.rows = p.rows;
   call.columns = p.columns;
-  call.type = p.bf16 ? GemmType::bf16 : GemmType::f32;
+  call.type = p.bf16 ? DataType::bf16 : DataType::f32;
   call.src = src.data();
   call.addend = p.add ? addend.data() : nullptr;
   call.sum = p.sum ? sum.data() : nullptr;

@@ -44,12 +44,12 @@ struct Index {
 
 // A gap follows each row, except the last one; no access past it is allowed.
 struct Case {
-  Case(GraphType type, int64_t E, int64_t rows, int64_t columns, bool wide, std::mt19937& random)
+  Case(DataType type, int64_t E, int64_t rows, int64_t columns, bool wide, std::mt19937& random)
       : N(rows),
         K(columns),
         index(E, rows, wide, random),
         src(type, normal_numbers((E - 1) * (K + 1) + K, random)),
-        dst(type == GraphType::f64 ? type : GraphType::f32,
+        dst(type == DataType::f64 ? type : DataType::f32,
             normal_numbers((N - 1) * (K + 2) + K, random)),
         value(dst) {}
 
@@ -106,10 +106,10 @@ constexpr std::array kOps{ScatterOp::sum, ScatterOp::product, ScatterOp::amax, S
 
 TEST_P(ScatterTest, ThePlainLoopsBitsForEveryWidth) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
+  for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::f16}) {
     for (int64_t K = 1; K <= 300; K = K < 70 ? K + 1 : K + 7) {
       for (const ScatterOp op : kOps) {
-        const bool half = type == GraphType::bf16 || type == GraphType::f16;
+        const bool half = type == DataType::bf16 || type == DataType::f16;
         if ((K > 70 && op != ScatterOp::sum && K % 3 != 0) || (half && op == ScatterOp::ties)) {
           continue;
         }
@@ -137,7 +137,7 @@ TEST_P(ScatterTest, TheSameOnAnyNumberOfThreads) {
     for (const int64_t N :
          {int64_t{1}, int64_t{2}, int64_t{3}, std::min<int64_t>(70000, 1400000 / K)}) {
       // Enough entries for five threads.
-      Case a(GraphType::f32, 200000 / K, N, K, true, random);
+      Case a(DataType::f32, 200000 / K, N, K, true, random);
       const Elements before = a.dst;
       for (int count = 1; count <= 5; ++count) {
         a.op = kOps[static_cast<size_t>(count) % kOps.size()];
@@ -156,7 +156,7 @@ TEST_P(ScatterTest, NumbersOutOfRangeArePassedOver) {
   for (const bool wide : {false, true}) {
     for (const int64_t K : {1, 3, 33}) {
       for (int count = 1; count <= 3; ++count) {
-        Case a(GraphType::f32, 90000, 1000, K, wide, random);
+        Case a(DataType::f32, 90000, 1000, K, wide, random);
         a.index.set(0, -1);
         a.index.set(7, 1000);
         a.index.set(89999, wide ? INT64_MIN : INT32_MIN);
@@ -174,7 +174,7 @@ TEST_P(ScatterTest, NumbersOutOfRangeArePassedOver) {
 TEST_P(ScatterTest, LongRowsInAnyOrder) {
   std::mt19937 random(7);
   enum class Names { evenly, one_mostly, none_once };
-  for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
+  for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::f16}) {
     for (const int64_t K : {128, 150, 301}) {
       for (const Names names : {Names::evenly, Names::one_mostly, Names::none_once}) {
         Case a(type, 2000, 600, K, K % 2 == 0, random);
@@ -188,7 +188,7 @@ TEST_P(ScatterTest, LongRowsInAnyOrder) {
         for (int i = 0; i < static_cast<int>(kOps.size()); ++i) {
           a.op = kOps[static_cast<size_t>(i)];
           a.dst = before;
-          if (a.op == ScatterOp::ties && type != GraphType::f32 && type != GraphType::f64) {
+          if (a.op == ScatterOp::ties && type != DataType::f32 && type != DataType::f64) {
             continue;
           }
           a.src.set(3 * (K + 1) + K - 1, std::numeric_limits<double>::quiet_NaN());
@@ -247,7 +247,7 @@ TEST(ScatterReduce, WithAndWithoutDst) {
   std::mt19937 random(5);
   // With the second K rows are so long that entries are sorted.
   for (const int64_t K : {3, 300}) {
-    for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+    for (const DataType type : {DataType::f32, DataType::f64}) {
       for (const bool include : {false, true}) {
         for (const auto& [op, mean] : {std::pair{ScatterOp::sum, false},
                                        {ScatterOp::sum, true},
@@ -255,7 +255,7 @@ TEST(ScatterReduce, WithAndWithoutDst) {
                                        {ScatterOp::amin, false}}) {
           for (int count = 1; count <= 3; ++count) {
             // In one case there are enough entries for several threads to count.
-            const bool many = count == 3 && type == GraphType::f32 && mean && K == 3;
+            const bool many = count == 3 && type == DataType::f32 && mean && K == 3;
             Case a(type, many ? 140000 : 900, 300, K, count == 2, random);
             a.op = op;
             for (size_t e = 0; e < a.index.numbers.size(); ++e) {
@@ -277,7 +277,7 @@ TEST(ScatterReduce, WithAndWithoutDst) {
 
 TEST(ScatterReduce, NamedRowsAreFilled) {
   std::mt19937 random(6);
-  Case a(GraphType::f32, 2, 4, 3, true, random);
+  Case a(DataType::f32, 2, 4, 3, true, random);
   a.index.set(0, 2);
   a.index.set(1, 7);
   Elements expected = a.dst;

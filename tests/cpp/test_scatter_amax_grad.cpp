@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, ScatterAmaxGradTest,
 
 // A gap follows each row of src, except the last.
 struct Case {
-  Case(GraphType type, int64_t entries, int64_t rows, int64_t columns, bool is_wide,
+  Case(DataType type, int64_t entries, int64_t rows, int64_t columns, bool is_wide,
        std::mt19937& random)
       : E(entries),
         N(rows),
@@ -85,7 +85,7 @@ struct Case {
 
 TEST_P(ScatterAmaxGradTest, EveryWidth) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+  for (const DataType type : {DataType::f32, DataType::f64}) {
     for (int64_t K = 1; K <= 140; K = K < 40 ? K + 1 : K + 7) {
       Case a(type, 60, 1 + K % 11, K, K % 2 == 0, random);
       a.nan_ties = K % 3 == 0;
@@ -99,7 +99,7 @@ TEST_P(ScatterAmaxGradTest, EveryWidth) {
 TEST_P(ScatterAmaxGradTest, ThreadsAndNumbersOutOfRange) {
   std::mt19937 random(2);
   for (int count = 1; count <= 3; ++count) {
-    Case a(GraphType::f32, 9000, 400, 20, count == 2, random);
+    Case a(DataType::f32, 9000, 400, 20, count == 2, random);
     a.index[5] = -1;
     a.index[8999] = 400;
     const Threads threads(count);

@@ -29,7 +29,7 @@ SddmmCall call_of(const RandomCsr& matrix, const Elements& a, const Elements& b,
 
 TEST_P(SddmmTest, EveryWidth) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
+  for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::f16}) {
     for (int64_t K = 0; K <= 150; K = K < 70 ? K + 1 : K + 13) {
       const RandomCsr matrix({2, 0, 0, 7, 1, 30}, 9, K % 2 == 0, random);
       // Memory ends with the last row, so nothing may be read past it.
@@ -65,9 +65,9 @@ TEST_P(SddmmTest, EveryWidth) {
 TEST_P(SddmmTest, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(2);
   const RandomCsr matrix({5000, 1, 0, 3000, 20}, 50, true, random);
-  const Elements a(GraphType::f32, normal_numbers(5 * 31, random));
-  const Elements b(GraphType::f32, normal_numbers(50 * 32, random));
-  Elements serial(GraphType::f32, matrix.nnz()), parallel = serial;
+  const Elements a(DataType::f32, normal_numbers(5 * 31, random));
+  const Elements b(DataType::f32, normal_numbers(50 * 32, random));
+  Elements serial(DataType::f32, matrix.nnz()), parallel = serial;
   sddmm(call_of(matrix, a, b, 30, true, serial), GetParam().function);
   for (int count = 2; count <= 4; ++count) {
     const Threads threads(count);
@@ -78,17 +78,17 @@ TEST_P(SddmmTest, SameBitsOnAnyNumberOfThreads) {
 
 TEST_P(SddmmTest, BadIndices) {
   std::mt19937 random(3);
-  const Elements a(GraphType::f32, 3 * 5), b(GraphType::f32, 7 * 6);
+  const Elements a(DataType::f32, 3 * 5), b(DataType::f32, 7 * 6);
   for (const bool wide : {false, true}) {
     for (const int64_t column : {int64_t{-1}, int64_t{7}, INT64_MAX}) {
       RandomCsr matrix({3, 0, 5}, 7, wide, random);
-      Elements dst(GraphType::f32, matrix.nnz());
+      Elements dst(DataType::f32, matrix.nnz());
       matrix.col[6] = column;
       matrix.narrow_col[6] = static_cast<int32_t>(column);
       EXPECT_EQ(sddmm(call_of(matrix, a, b, 4, false, dst), GetParam().function), CsrFault::col);
     }
     RandomCsr matrix({3, 0, 5}, 7, wide, random);
-    Elements dst(GraphType::f32, matrix.nnz());
+    Elements dst(DataType::f32, matrix.nnz());
     matrix.crow[1] = matrix.narrow_crow[1] = 9;
     EXPECT_EQ(sddmm(call_of(matrix, a, b, 4, false, dst), GetParam().function), CsrFault::crow);
   }

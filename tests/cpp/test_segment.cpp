@@ -24,7 +24,7 @@ constexpr std::array kReductions{SegmentReduce::sum, SegmentReduce::mean, Segmen
 
 // A gap follows each row of src, except the last.
 struct Case {
-  Case(GraphType of, const std::vector<int64_t>& lengths, int64_t columns, std::mt19937& random)
+  Case(DataType of, const std::vector<int64_t>& lengths, int64_t columns, std::mt19937& random)
       : K(columns), offsets{0}, src(of, 0), dst(of, static_cast<int64_t>(lengths.size()) * K) {
     for (const int64_t length : lengths) {
       offsets.push_back(offsets.back() + length);
@@ -46,7 +46,7 @@ struct Case {
             .dst = dst.bytes.data()};
   }
   void check() const {
-    const double eps = src.type == GraphType::f64 ? 3e-16 : 1.2e-7;
+    const double eps = src.type == DataType::f64 ? 3e-16 : 1.2e-7;
     for (size_t n = 0; n + 1 < offsets.size(); ++n) {
       const int64_t begin = offsets[n], end = offsets[n + 1];
       for (int64_t k = 0; k < K; ++k) {
@@ -82,7 +82,7 @@ struct Case {
 
 TEST_P(SegmentTest, EveryWidth) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+  for (const DataType type : {DataType::f32, DataType::f64}) {
     for (const SegmentReduce reduce : kReductions) {
       for (int64_t K = 1; K <= 150; K = K < 40 ? K + 1 : K + 7) {
         Case a(type, {3, 0, 1, 17, 0, 2}, K, random);
@@ -104,7 +104,7 @@ TEST_P(SegmentTest, LongSegmentsAndTheSameOnAnyNumberOfThreads) {
       lengths[0] = 20000;
       lengths[1234] = 9000;
       lengths[2999] = 30000;
-      Case a(GraphType::f32, lengths, K, random);
+      Case a(DataType::f32, lengths, K, random);
       a.reduce = reduce;
       a.start = 0.5;
       std::vector<uint8_t> first;
@@ -124,7 +124,7 @@ TEST_P(SegmentTest, LongSegmentsAndTheSameOnAnyNumberOfThreads) {
 
 TEST_P(SegmentTest, BadOffsetsAndNothingToDo) {
   std::mt19937 random(3);
-  Case a(GraphType::f32, {2, 3}, 4, random);
+  Case a(DataType::f32, {2, 3}, 4, random);
   for (const auto& offsets : {std::vector<int64_t>{0, 3, 2}, {1, 2, 5}, {0, 6, 5}, {0, 2, 4}}) {
     auto call = a.call();
     call.E = 5;
@@ -136,7 +136,7 @@ TEST_P(SegmentTest, BadOffsetsAndNothingToDo) {
   call.K = 4;
   call.offsets = none.data();
   EXPECT_TRUE(segment(call, GetParam().function));
-  Case b(GraphType::f32, {0, 0}, 4, random);
+  Case b(DataType::f32, {0, 0}, 4, random);
   EXPECT_TRUE(segment(b.call(), GetParam().function));
   b.check();
 }
@@ -144,7 +144,7 @@ TEST_P(SegmentTest, BadOffsetsAndNothingToDo) {
 // segment() runs few columns in plain loops: short segments, long ones, and NaN in either.
 TEST(SegmentFewColumns, EveryReductionAndLength) {
   std::mt19937 random(4);
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+  for (const DataType type : {DataType::f32, DataType::f64}) {
     for (const SegmentReduce reduce : kReductions) {
       for (int64_t K = 1; K <= 3; ++K) {
         Case a(type, {3, 0, 1, 32, 33, 34, 20000, 35, 36, 0, 40, 2}, K, random);

@@ -11,7 +11,7 @@ class SpmmTest : public testing::TestWithParam<KernelRow<SpmmFunction>> {};
 
 INSTANTIATE_TEST_SUITE_P(Rows, SpmmTest, testing::ValuesIn(usable_rows(spmm_kernels())), RowName());
 
-constexpr GraphType kTypes[] = {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16};
+constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::bf16, DataType::f16};
 constexpr SpmmReduce kReductions[] = {SpmmReduce::sum, SpmmReduce::mean, SpmmReduce::amax,
                                       SpmmReduce::amin};
 
@@ -90,7 +90,7 @@ void check(const RandomCsr& a, const Elements* values, const Elements& src, int6
 // All types, reductions and index types, with and without values, for `K` columns of wider rows.
 void check_all(const std::vector<int64_t>& lengths, int64_t N, int64_t K, SpmmFunction* function) {
   std::mt19937 random(static_cast<unsigned>(K));
-  for (const GraphType type : kTypes) {
+  for (const DataType type : kTypes) {
     for (const bool wide : {false, true}) {
       const RandomCsr a(lengths, N, wide, random);
       const int64_t stride = K + 3;
@@ -126,7 +126,7 @@ TEST_P(SpmmTest, ManyShortRows) {
   }
   std::mt19937 random(5);
   const RandomCsr a(lengths, 1000, true, random);
-  const Elements src(GraphType::f32, normal_numbers(1000 * 3, random));
+  const Elements src(DataType::f32, normal_numbers(1000 * 3, random));
   for (const SpmmReduce reduce : kReductions) {
     check(a, nullptr, src, 3, 3, reduce, GetParam().function);
   }
@@ -136,7 +136,7 @@ TEST_P(SpmmTest, NanAndInfinity) {
   std::mt19937 random(6);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double special[] = {std::nan(""), kInfinity, -kInfinity, 0.0, -0.0, 1.0, 1.0, 2.0};
-  for (const GraphType type : kTypes) {
+  for (const DataType type : kTypes) {
     for (const int64_t K : {1, 5, 8, 16, 33, 600}) {
       const RandomCsr a({1, 2, 3, 6, 0, 2000, 9}, 60, true, random);
       std::vector<double> numbers(static_cast<size_t>(60 * K));
@@ -153,9 +153,9 @@ TEST_P(SpmmTest, NanAndInfinity) {
 
 TEST_P(SpmmTest, FloatValuesForHalves) {
   std::mt19937 random(7);
-  for (const GraphType type : {GraphType::bf16, GraphType::f16}) {
+  for (const DataType type : {DataType::bf16, DataType::f16}) {
     const RandomCsr a({4, 0, 700, 12}, 30, false, random);
-    const Elements values(GraphType::f32, normal_numbers(a.nnz(), random));
+    const Elements values(DataType::f32, normal_numbers(a.nnz(), random));
     const Elements src(type, normal_numbers(30 * 21, random));
     check(a, &values, src, 21, 21, SpmmReduce::sum, GetParam().function);
   }
@@ -166,7 +166,7 @@ TEST_P(SpmmTest, BadIndices) {
   for (const bool wide : {false, true}) {
     for (const int64_t K : {1, 20, 600}) {
       const RandomCsr good({3, 2000, 5, 0}, 10, wide, random);
-      const Elements src(GraphType::f32, normal_numbers(10 * K, random));
+      const Elements src(DataType::f32, normal_numbers(10 * K, random));
       const auto fault = [&](const RandomCsr& a) {
         return run(a, nullptr, src, K, K, SpmmReduce::sum, false, GetParam().function).fault;
       };
@@ -198,7 +198,7 @@ TEST_P(SpmmTest, BadIndices) {
 
 TEST_P(SpmmTest, NothingAtAll) {
   std::mt19937 random(9);
-  const Elements none(GraphType::f32, 0), some(GraphType::f32, normal_numbers(12, random));
+  const Elements none(DataType::f32, 0), some(DataType::f32, normal_numbers(12, random));
   for (const SpmmReduce reduce : kReductions) {
     check(RandomCsr({}, 4, true, random), nullptr, some, 3, 3, reduce, GetParam().function);
     check(RandomCsr({0, 0}, 4, true, random), nullptr, some, 3, 3, reduce, GetParam().function);
@@ -213,9 +213,9 @@ TEST_P(SpmmTest, SameBitsOnAnyNumberOfThreads) {
   lengths[7] = 50000;
   lengths[2900] = 9000;
   const RandomCsr a(lengths, 400, true, random);
-  const Elements values(GraphType::f32, normal_numbers(a.nnz(), random));
+  const Elements values(DataType::f32, normal_numbers(a.nnz(), random));
   for (const int64_t K : {1, 20}) {
-    const Elements src(GraphType::f32, normal_numbers(400 * K, random));
+    const Elements src(DataType::f32, normal_numbers(400 * K, random));
     for (const SpmmReduce reduce : kReductions) {
       const bool with_arg = reduce == SpmmReduce::amax;
       const auto call = [&] {

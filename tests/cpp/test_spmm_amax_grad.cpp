@@ -27,7 +27,7 @@ std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
 }
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t columns, GraphType of, bool wide, bool weighted,
+  Case(const std::vector<int64_t>& lengths, int64_t columns, DataType of, bool wide, bool weighted,
        int64_t features, std::mt19937& random)
       : matrix(lengths, columns, wide, random),
         K(features),
@@ -65,7 +65,7 @@ struct Case {
 
   RandomCsr matrix;
   int64_t K;
-  GraphType type;
+  DataType type;
   Elements src, values, grad, dst, share, grad_src, grad_values;
   std::vector<std::byte> indices;
   SpmmAmaxGradCall call;
@@ -104,7 +104,7 @@ void check(const Case& found) {
 
 TEST_P(SpmmAmaxGradTest, EveryWidth) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64}) {
+  for (const DataType type : {DataType::f32, DataType::f64}) {
     for (int64_t K = 1; K <= 150; K = K < 40 ? K + 1 : K + 13) {
       Case each({2, 0, 0, 7, 1, 30}, 9, type, K % 2 == 0, K % 3 == 0, K, random);
       spmm_amax_grad(each.call, GetParam().function);
@@ -115,7 +115,7 @@ TEST_P(SpmmAmaxGradTest, EveryWidth) {
 
 TEST_P(SpmmAmaxGradTest, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(2);
-  Case serial({5000, 1, 0, 3000, 20}, 50, GraphType::f32, false, true, 30, random);
+  Case serial({5000, 1, 0, 3000, 20}, 50, DataType::f32, false, true, 30, random);
   spmm_amax_grad(serial.call, GetParam().function);
   check(serial);
   const auto of_src = serial.grad_src.bytes, of_values = serial.grad_values.bytes;

@@ -8,7 +8,7 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t N, int64_t columns, GraphType of, bool wide,
+  Case(const std::vector<int64_t>& lengths, int64_t N, int64_t columns, DataType of, bool wide,
        std::mt19937& random)
       : matrix(lengths, N, wide, random),
         K(columns),
@@ -46,7 +46,7 @@ struct Case {
 
   RandomCsr matrix;
   int64_t K;
-  GraphType type;
+  DataType type;
   Elements values, src, grad;
   std::vector<int64_t> arg;
   std::vector<int32_t> narrow_arg;
@@ -84,7 +84,7 @@ void check(Case& item, bool ones) {
 
 TEST(SpmmArgGrad, AgainstPlainLoops) {
   std::mt19937 random(1);
-  for (const GraphType type : {GraphType::f32, GraphType::f64, GraphType::bf16, GraphType::f16}) {
+  for (const DataType type : {DataType::f32, DataType::f64, DataType::bf16, DataType::f16}) {
     for (const bool wide : {false, true}) {
       for (const int64_t K : {1, 5, 16, 37}) {
         Case item({4, 0, 1, 60, 3}, 9, K, type, wide, random);
@@ -97,7 +97,7 @@ TEST(SpmmArgGrad, AgainstPlainLoops) {
 
 TEST(SpmmArgGrad, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(2);
-  Case item(std::vector<int64_t>(1500, 6), 20, 70, GraphType::f32, true, random);
+  Case item(std::vector<int64_t>(1500, 6), 20, 70, DataType::f32, true, random);
   const auto serial = item.run();
   for (int count = 2; count <= 4; ++count) {
     const Threads threads(count);
@@ -111,11 +111,11 @@ TEST(SpmmArgGrad, BadIndices) {
   std::mt19937 random(3);
   for (const bool wide : {false, true}) {
     for (const int64_t e : {int64_t{-1}, int64_t{2}, int64_t{9}, int64_t{INT32_MIN}}) {
-      Case item({2, 3, 3}, 5, 3, GraphType::f32, wide, random);
+      Case item({2, 3, 3}, 5, 3, DataType::f32, wide, random);
       item.arg[0] = e;  // of row 0, which has entries 0 and 1
       EXPECT_EQ(item.run().fault, ArgGradFault::arg);
     }
-    Case item({2, 3, 3}, 5, 3, GraphType::f32, wide, random);
+    Case item({2, 3, 3}, 5, 3, DataType::f32, wide, random);
     item.arg[0] = 1;
     item.matrix.col[1] = item.matrix.narrow_col[1] = 5;
     EXPECT_EQ(item.run().fault, ArgGradFault::col);

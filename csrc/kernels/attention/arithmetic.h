@@ -13,7 +13,7 @@ namespace cpuaccel::kernels {
 // A block of a matrix in the caller's memory.
 struct AttentionBlock {
   const void* data;
-  GemmType type;
+  DataType type;
   int64_t row_stride, column_stride;
   int64_t rows, columns;
 };
@@ -40,7 +40,7 @@ class AttentionArithmetic {
   // If the block cannot be used in place, it is packed into `to`, with rows left_stride(columns)
   // apart.
   Left left(const AttentionBlock& block, float* to) const {
-    if (pairs_ == nullptr && block.type == GemmType::f32 && block.column_stride == 1) {
+    if (pairs_ == nullptr && block.type == DataType::f32 && block.column_stride == 1) {
       return {static_cast<const float*>(block.data), block.row_stride};
     }
     const int64_t stride = left_stride(block.columns);
@@ -78,7 +78,7 @@ class AttentionArithmetic {
                     .a = p.left.data,
                     .a_stride = p.left.stride,
                     .panel = p.right + n * k,
-                    .type = GemmType::f32,
+                    .type = DataType::f32,
                     .c = p.c + n,
                     .c_stride = p.c_stride,
                     .alpha = 1.0f,

@@ -114,7 +114,7 @@ class Queries {
   void add_values(const Tile& tile) const {
     const auto weights =
         rounds_ ? AttentionArithmetic::Left{weights_, arithmetic_.left_stride(tile.keys)}
-                : arithmetic_.left({scores_, GemmType::f32, score_stride_, 1, tile.rows, tile.keys},
+                : arithmetic_.left({scores_, DataType::f32, score_stride_, 1, tile.rows, tile.keys},
                                    weights_);
     arithmetic_.multiply({weights, value_, tile.rows, call_.E, tile.keys, rows_.dst(tile.first),
                           rows_.stride(), tile.s0 != 0});

@@ -35,13 +35,13 @@ namespace cpuaccel::kernels {
 // elements.
 struct AttentionMatrix {
   const void* data = nullptr;
-  GemmType type = GemmType::f32;
+  DataType type = DataType::f32;
   int64_t batch_stride = 0, head_stride = 0, row_stride = 0, column_stride = 0;
 };
 
 struct AttentionDst {
   void* data = nullptr;
-  GemmType type = GemmType::f32;
+  DataType type = DataType::f32;
   int64_t batch_stride = 0, head_stride = 0, row_stride = 0;
 };
 

@@ -16,12 +16,12 @@ namespace cpuaccel::kernels {
 
 inline const char* at(const AttentionMatrix& matrix, int64_t n, int64_t h, int64_t row) {
   const int64_t index = n * matrix.batch_stride + h * matrix.head_stride + row * matrix.row_stride;
-  return static_cast<const char*>(matrix.data) + index * gemm_type_size(matrix.type);
+  return static_cast<const char*>(matrix.data) + index * data_type_size(matrix.type);
 }
 
 inline char* at(const AttentionDst& dst, int64_t n, int64_t h, int64_t row) {
   const int64_t index = n * dst.batch_stride + h * dst.head_stride + row * dst.row_stride;
-  return static_cast<char*>(dst.data) + index * gemm_type_size(dst.type);
+  return static_cast<char*>(dst.data) + index * data_type_size(dst.type);
 }
 
 // The head and query of a row.
@@ -106,8 +106,8 @@ class AttentionRows {
       return nullptr;
     }
     const char* data =
-        at(mask, query.n, query.h, query.l) + s0 * mask.column_stride * gemm_type_size(mask.type);
-    if (mask.type == GemmType::f32 && mask.column_stride == 1) {
+        at(mask, query.n, query.h, query.l) + s0 * mask.column_stride * data_type_size(mask.type);
+    if (mask.type == DataType::f32 && mask.column_stride == 1) {
       return reinterpret_cast<const float*>(data);
     }
     floats_.load({data, mask.type, 0, mask.column_stride, 1, keys, mask_, keys});

@@ -33,7 +33,7 @@ class Block {
         float* const sum = sum_ + at;
         if (first) {
           load(src, sum, run);
-        } else if (call_.type == GemmType::f32) {
+        } else if (call_.type == DataType::f32) {
           add(sum, reinterpret_cast<const float*>(src), run);
         } else {
           load(src, other_, run);
@@ -64,7 +64,7 @@ class Block {
 
   const BroadcastAddCall& call_;
   const GemmKernels& kernels_;
-  const int64_t size_ = gemm_type_size(call_.type);
+  const int64_t size_ = data_type_size(call_.type);
   alignas(64) float sum_[kBlock];
   alignas(64) float other_[kBlock];
 };

@@ -27,7 +27,7 @@ struct BroadcastAddCall {
   std::span<const BroadcastOperand> operands;  // one or more
   void* dst = nullptr;
   int64_t count = 0;
-  GemmType type = GemmType::f32;  // f32 or bf16, for operands and dst
+  DataType type = DataType::f32;  // f32 or bf16, for operands and dst
 };
 
 // Uses all of torch's threads.

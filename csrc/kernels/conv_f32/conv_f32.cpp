@@ -28,13 +28,13 @@ void conv_f32(const ConvF32Call& call, GemmFunction* row) {
     return;
   }
   const int64_t K = s.C / s.groups * s.taps(), N = s.OC / s.groups;
-  const size_t bytes = GemmPacked(nullptr, GemmType::f32, K, N, row).bytes();
+  const size_t bytes = GemmPacked(nullptr, DataType::f32, K, N, row).bytes();
   auto* memory =
       static_cast<char*>(scratch(ScratchSlot::gemm_b, static_cast<size_t>(s.groups) * bytes));
   std::vector<GemmPacked> weights;
   weights.reserve(static_cast<size_t>(s.groups));
   for (int64_t g = 0; g < s.groups; ++g, memory += bytes) {
-    weights.emplace_back(memory, GemmType::f32, K, N, row);
+    weights.emplace_back(memory, DataType::f32, K, N, row);
     weights.back().pack({.data = call.weights + g * N * K, .row_stride = 1, .column_stride = K});
   }
   direct_conv({.shape = s,

@@ -130,7 +130,7 @@ class DirectConv {
         scratch(ScratchSlot::accumulator, static_cast<size_t>(kPixels * kernels_.nr) * 4));
     sums(tile, oc, block, kernels_.nr);
     kernels_.load({.src = block,
-                   .type = GemmType::f32,
+                   .type = DataType::f32,
                    .row_stride = 1,
                    .column_stride = kernels_.nr,
                    .rows = tile.n,

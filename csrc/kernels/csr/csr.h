@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/data_type.h"
+
 namespace cpuaccel::kernels {
 
 // Row m of the M x N matrix has the entries [crow[m], crow[m+1]); entry e is in column col[e]. The
@@ -32,11 +34,5 @@ enum class CsrFault : uint8_t { none, crow, col };
 
 // Whether an int32 can hold this number, which is not negative.
 constexpr bool fits_int32(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
-
-enum class GraphType : uint8_t { f32, f64, bf16, f16 };
-
-constexpr int64_t graph_type_size(GraphType type) {
-  return type == GraphType::f64 ? 8 : type == GraphType::f32 ? 4 : 2;
-}
 
 }  // namespace cpuaccel::kernels

@@ -70,7 +70,7 @@ void gather(const Csr& csr, const CsrColumns& columns, bool mean, Number* dst, c
 }
 
 template <typename In, typename Out>
-void gather_values(const Csr& csr, const CsrColumns& columns, const void* values, GraphType type,
+void gather_values(const Csr& csr, const CsrColumns& columns, const void* values, DataType type,
                    bool mean, void* dst) {
   auto* floats = static_cast<float*>(dst);
   auto* doubles = static_cast<double*>(dst);
@@ -78,15 +78,15 @@ void gather_values(const Csr& csr, const CsrColumns& columns, const void* values
   const auto fill = [&](auto* to, const auto& value) {
     gather<In, Out>(csr, columns, mean, to, value);
   };
-  if (values == nullptr && type == GraphType::f64) {
+  if (values == nullptr && type == DataType::f64) {
     fill(doubles, [](int64_t) { return 1.0; });
   } else if (values == nullptr) {
     fill(floats, [](int64_t) { return 1.0f; });
-  } else if (type == GraphType::f64) {
+  } else if (type == DataType::f64) {
     fill(doubles, [from = static_cast<const double*>(values)](int64_t e) { return from[e]; });
-  } else if (type == GraphType::f32) {
+  } else if (type == DataType::f32) {
     fill(floats, [from = static_cast<const float*>(values)](int64_t e) { return from[e]; });
-  } else if (type == GraphType::bf16) {
+  } else if (type == DataType::bf16) {
     fill(floats, [halves](int64_t e) { return bf16_to_float(halves[e]); });
   } else {
     fill(floats, [halves](int64_t e) { return f16_to_float(halves[e]); });
@@ -106,7 +106,7 @@ CsrFault csr_transpose(const Csr& csr, const CsrColumns& dst) {
 }
 
 void csr_columns_values(const Csr& csr, const CsrColumns& columns, const void* values,
-                        GraphType type, bool mean, void* dst) {
+                        DataType type, bool mean, void* dst) {
   if (columns.wide) {
     csr.wide ? gather_values<int64_t, int64_t>(csr, columns, values, type, mean, dst)
              : gather_values<int32_t, int64_t>(csr, columns, values, type, mean, dst);

@@ -26,6 +26,6 @@ CsrFault csr_transpose(const Csr& csr, const CsrColumns& dst);
 // ones. dst is float for 16-bit values, otherwise of the values' type. csr and columns must come
 // from a csr_transpose() that succeeded.
 void csr_columns_values(const Csr& csr, const CsrColumns& columns, const void* values,
-                        GraphType type, bool mean, void* dst);
+                        DataType type, bool mean, void* dst);
 
 }  // namespace cpuaccel::kernels

@@ -4,7 +4,7 @@
 namespace cpuaccel::kernels {
 
 void edge_heads_arm64_neon(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     edge_heads_by_width<GraphF64x2, GraphF64x2>(call, row, rows);
   } else {
     edge_heads_by_width<HeadsF32x4, HeadsF32x4>(call, row, rows);

@@ -32,7 +32,7 @@ struct EdgeHeadsCall {
   Csr csr;
   const void* perm = nullptr;  // nnz, of the index type
   int64_t H = 0, C = 0;
-  GraphType type = GraphType::f32;  // f32 or f64
+  DataType type = DataType::f32;  // f32 or f64
   double slope = 0;
   const void* weights = nullptr;  // nnz x H
   const void* own = nullptr;      // M x H x C

@@ -4,7 +4,7 @@
 namespace cpuaccel::kernels {
 
 void edge_heads_ref(const EdgeHeadsCall& call, int64_t row, int64_t rows) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     edge_heads_by_width<GraphScalar<double>, GraphScalar<double>>(call, row, rows);
   } else {
     edge_heads_by_width<GraphScalar<float>, GraphScalar<float>>(call, row, rows);

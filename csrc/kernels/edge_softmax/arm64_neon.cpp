@@ -5,7 +5,7 @@ namespace cpuaccel::kernels {
 
 void edge_softmax_arm64_neon(const EdgeSoftmaxCall& call, int64_t row, int64_t rows,
                              void* scratch) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     return edge_softmax_ref(call, row, rows, scratch);  // there is no vector exp for doubles
   }
   edge_softmax_by_index<VectorExp<ExpFloats4>>(call, row, rows, scratch);

@@ -30,7 +30,7 @@ struct EdgeSoftmaxCall {
   Csr csr;
   const void* perm = nullptr;  // nnz, of the index type; by_source only
   int64_t H = 0;
-  GraphType type = GraphType::f32;  // f32 or f64
+  DataType type = DataType::f32;  // f32 or f64
   double slope = 0;
   const void* scores = nullptr;                  // nnz x H, or null
   const void *src = nullptr, *own = nullptr;     // N x H, M x H

@@ -18,8 +18,8 @@ struct ScalarExp {
 }  // namespace
 
 void edge_softmax_ref(const EdgeSoftmaxCall& call, int64_t row, int64_t rows, void* scratch) {
-  call.type == GraphType::f64 ? edge_softmax_by_index<ScalarExp<double>>(call, row, rows, scratch)
-                              : edge_softmax_by_index<ScalarExp<float>>(call, row, rows, scratch);
+  call.type == DataType::f64 ? edge_softmax_by_index<ScalarExp<double>>(call, row, rows, scratch)
+                             : edge_softmax_by_index<ScalarExp<float>>(call, row, rows, scratch);
 }
 
 }  // namespace cpuaccel::kernels

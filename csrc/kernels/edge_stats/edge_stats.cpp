@@ -44,7 +44,7 @@ CsrFault edge_stats_gradient(const EdgeStatsCall& call, EdgeStatsFunction* funct
     return CsrFault::crow;
   }
   // Any row may add to a row of grad_src, so that each thread owns columns.
-  const int64_t unit = kLine / graph_type_size(call.type);
+  const int64_t unit = kLine / data_type_size(call.type);
   const int64_t work = std::max<int64_t>(1, (call.csr.nnz + call.csr.M) * unit);
   std::atomic<bool> good{true};
   parallel_for(

@@ -37,7 +37,7 @@ struct EdgeStats {
 struct EdgeStatsCall {
   Csr csr;
   int64_t K = 0;
-  GraphType type = GraphType::f32;  // f32 or f64
+  DataType type = DataType::f32;  // f32 or f64
   const void* src = nullptr;
   const void* shift = nullptr;  // null: zeros
   EdgeStats stats;              // for the gradient, the results of the call before, without var

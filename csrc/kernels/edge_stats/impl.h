@@ -277,7 +277,7 @@ bool edge_stats_wanted(const EdgeStatsCall& call, EdgeStatsStep step, int64_t be
 
 template <typename F32, typename F64>
 bool edge_stats_by_type(const EdgeStatsCall& call, EdgeStatsStep step, int64_t begin, int64_t end) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     return call.csr.wide ? edge_stats_wanted<F64, int64_t>(call, step, begin, end)
                          : edge_stats_wanted<F64, int32_t>(call, step, begin, end);
   }

@@ -106,20 +106,20 @@ class Blocked {
   // The panel that begins at column n.
   struct Panel {
     const char* data;
-    GemmType type;
+    DataType type;
     int64_t bytes;
   };
   Panel panel(int64_t k, int64_t n, int64_t columns) const {
     const int64_t size = std::min(kc_, k_ - k) * kernels_.nr;
     if (source_ == Source::ready) {
-      const GemmType type = call_.packed->type();
-      return {call_.packed->panel(k, n), type, size * gemm_type_size(type)};
+      const DataType type = call_.packed->type();
+      return {call_.packed->panel(k, n), type, size * data_type_size(type)};
     }
     float* data = source_ == Source::shared ? shared(k, n) : panel_scratch(kernels_.nr * kc_);
     if (source_ == Source::own) {
       pack(k, n, columns, data);
     }
-    return {reinterpret_cast<const char*>(data), GemmType::f32, size * int64_t{sizeof(float)}};
+    return {reinterpret_cast<const char*>(data), DataType::f32, size * int64_t{sizeof(float)}};
   }
 
   GemmPrefetch ready_panel(int64_t k, int64_t n) const {

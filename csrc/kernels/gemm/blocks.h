@@ -159,36 +159,42 @@ void store_elements(const float* src, int64_t count, void* to) {
 template <typename Elements>
 void load_block(const LoadCall& call) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return load_elements<typename Elements::F32>(call);
-    case GemmType::bf16:
+    case DataType::bf16:
       return load_elements<typename Elements::Bf16>(call);
-    case GemmType::f16:
+    case DataType::f16:
       return load_elements<typename Elements::F16>(call);
+    default:
+      __builtin_unreachable();
   }
 }
 
 template <typename Elements>
 void load_panel_block(const LoadCall& call, int64_t nr) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return load_panels<typename Elements::F32>(call, nr);
-    case GemmType::bf16:
+    case DataType::bf16:
       return load_panels<typename Elements::Bf16>(call, nr);
-    case GemmType::f16:
+    case DataType::f16:
       return load_panels<typename Elements::F16>(call, nr);
+    default:
+      __builtin_unreachable();
   }
 }
 
 template <typename Elements>
-void store_run(const float* src, int64_t count, void* dst, GemmType type) {
+void store_run(const float* src, int64_t count, void* dst, DataType type) {
   switch (type) {
-    case GemmType::f32:
+    case DataType::f32:
       return store_elements<typename Elements::F32>(src, count, dst);
-    case GemmType::bf16:
+    case DataType::bf16:
       return store_elements<typename Elements::Bf16>(src, count, dst);
-    case GemmType::f16:
+    case DataType::f16:
       return store_elements<typename Elements::F16>(src, count, dst);
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -233,12 +233,14 @@ void dot_elements(const DotCall& call) {
 template <typename V>
 void dots(const DotCall& call) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return dot_elements<V, typename V::F32>(call);
-    case GemmType::bf16:
+    case DataType::bf16:
       return dot_elements<V, typename V::Bf16>(call);
-    case GemmType::f16:
+    case DataType::f16:
       return dot_elements<V, typename V::F16>(call);
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -169,12 +169,14 @@ void sve_dot(const DotCall& call) {
 template <typename Product>
 void sve_dots(const DotCall& call) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return sve_dot<Product, SveFloats::F32>(call);
-    case GemmType::bf16:
+    case DataType::bf16:
       return sve_dot<Product, SveFloats::Bf16>(call);
-    case GemmType::f16:
+    case DataType::f16:
       return sve_dot<Product, SveFloats::F16>(call);
+    default:
+      __builtin_unreachable();
   }
 }
 

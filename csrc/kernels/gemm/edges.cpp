@@ -32,7 +32,7 @@ bool push_each_other_out(const GemmKernels& kernels, int64_t stride) {
 const char* matrix_at(const GemmMatrix& matrix, int64_t g, int64_t row, int64_t column) {
   const int64_t index =
       g * matrix.batch_stride + row * matrix.row_stride + column * matrix.column_stride;
-  return static_cast<const char*>(matrix.data) + index * gemm_type_size(matrix.type);
+  return static_cast<const char*>(matrix.data) + index * data_type_size(matrix.type);
 }
 
 void pack_panels(const GemmCall& call, const GemmKernels& kernels, const PanelBlock& block) {
@@ -56,7 +56,7 @@ GemmPrefetch panels_source(const GemmCall& call, const PanelBlock& block) {
 
 GemmPrefetch matrix_source(const GemmMatrix& matrix, int64_t g, int64_t k0, int64_t kc, int64_t n0,
                            int64_t nc) {
-  const int64_t size = gemm_type_size(matrix.type);
+  const int64_t size = data_type_size(matrix.type);
   const char* data = matrix_at(matrix, g, k0, n0);
   if (matrix.row_stride == 1) {
     return {data, nc, kc * size, matrix.column_stride * size};
@@ -71,7 +71,7 @@ GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& 
               bool reused) {
   const GemmMatrix& a = call.a;
   const bool other = call.pack_a.write != nullptr;
-  if (!other && a.type == GemmType::f32 && a.column_stride == 1 &&
+  if (!other && a.type == DataType::f32 && a.column_stride == 1 &&
       (!reused || !push_each_other_out(kernels, a.row_stride))) {
     return {reinterpret_cast<const float*>(matrix_at(a, block.g, block.m0, block.k0)),
             a.row_stride};
@@ -92,7 +92,7 @@ GemmRows rows(const GemmCall& call, const GemmKernels& kernels, const RowBlock& 
 
 GemmRows columns(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   const GemmMatrix& b = call.b;
-  if (b.type == GemmType::f32 && b.row_stride == 1) {
+  if (b.type == DataType::f32 && b.row_stride == 1) {
     return {reinterpret_cast<const float*>(matrix_at(b, g, 0, 0)), b.column_stride};
   }
   const int64_t stride = round_up(call.K, kRowPadding) + kRowPadding;
@@ -104,7 +104,7 @@ GemmRows columns(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
 
 GemmResult::GemmResult(const GemmCall& call, const GemmKernels& kernels, const GemmArea& area)
     : call_(call), kernels_(kernels), area_(area) {
-  if (call.dst.type == GemmType::f32) {
+  if (call.dst.type == DataType::f32) {
     data_ = reinterpret_cast<float*>(dst_row(0));
     stride_ = call.dst.row_stride;
   } else {
@@ -116,7 +116,7 @@ GemmResult::GemmResult(const GemmCall& call, const GemmKernels& kernels, const G
 char* GemmResult::dst_row(int64_t m) const {
   const GemmDst& dst = call_.dst;
   const int64_t index = area_.g * dst.batch_stride + (area_.m0 + m) * dst.row_stride + area_.n0;
-  return static_cast<char*>(dst.data) + index * gemm_type_size(dst.type);
+  return static_cast<char*>(dst.data) + index * data_type_size(dst.type);
 }
 
 bool GemmResult::start() const {
@@ -159,7 +159,7 @@ void GemmResult::add_bias(bool add) const {
   const GemmBias& bias = call_.bias;
   constexpr int64_t kAtOnce = 256;
   float values[kAtOnce];
-  const int64_t size = gemm_type_size(bias.type);
+  const int64_t size = data_type_size(bias.type);
   for (int64_t n0 = 0; n0 < area_.n; n0 += kAtOnce) {
     const int64_t count = std::min(kAtOnce, area_.n - n0);
     const char* src = static_cast<const char*>(bias.data) + (area_.n0 + n0) * size;
@@ -190,8 +190,8 @@ void GemmResult::add_bias_by_row(bool add) const {
 
 const float* GemmResult::bias_by_column() const {
   const auto& [data, type, axis] = call_.bias;
-  const char* src = static_cast<const char*>(data) + area_.n0 * gemm_type_size(type);
-  if (type == GemmType::f32) {
+  const char* src = static_cast<const char*>(data) + area_.n0 * data_type_size(type);
+  if (type == DataType::f32) {
     return reinterpret_cast<const float*>(src);
   }
   float* copy = floats(ScratchSlot::gemm_bias, area_.n);
@@ -201,8 +201,8 @@ const float* GemmResult::bias_by_column() const {
 
 GemmStart GemmResult::tile_start() const {
   const GemmMatrix& c = call_.c;
-  const bool is_rows = c.data != nullptr && c.type == GemmType::f32 && c.column_stride == 1;
-  const bool is_dst = c.data == nullptr && call_.dst.type == GemmType::f32;
+  const bool is_rows = c.data != nullptr && c.type == DataType::f32 && c.column_stride == 1;
+  const bool is_dst = c.data == nullptr && call_.dst.type == DataType::f32;
   const bool is_read = call_.beta == 1.0f && (is_rows || is_dst);
   if ((call_.beta != 0.0f && !is_read) || call_.bias.axis == GemmBiasAxis::m) {
     return start() ? start_of_dst() : GemmStart{};
@@ -221,7 +221,7 @@ GemmStart GemmResult::tile_start() const {
 }
 
 GemmStart GemmResult::resume() const {
-  if (call_.dst.type != GemmType::f32) {
+  if (call_.dst.type != DataType::f32) {
     kernels_.load(
         {dst_row(0), call_.dst.type, call_.dst.row_stride, 1, area_.m, area_.n, data_, stride_});
   }
@@ -240,7 +240,7 @@ void GemmResult::finish(bool last) const {
       after.run(after.context, data_ + m * stride_, area_.n);
     }
   }
-  if (call_.dst.type == GemmType::f32) {
+  if (call_.dst.type == DataType::f32) {
     return;
   }
   for (int64_t m = 0; m < area_.m; ++m) {

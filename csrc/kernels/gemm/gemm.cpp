@@ -53,8 +53,8 @@ bool shared_whole(const GemmCall& call) {
 }
 
 bool in_f32(const GemmCall& call) {
-  const GemmType b = call.packed != nullptr ? call.packed->type() : call.b.type;
-  return call.a.type == GemmType::f32 && b == GemmType::f32;
+  const DataType b = call.packed != nullptr ? call.packed->type() : call.b.type;
+  return call.a.type == DataType::f32 && b == DataType::f32;
 }
 
 }  // namespace

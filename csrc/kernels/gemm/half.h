@@ -63,21 +63,21 @@ CPUACCEL_INLINE uint16_t float_to_f16(float value) {
   return static_cast<uint16_t>(sign | ((rest - 0x38000000 + 0xfff + ((rest >> 13) & 1)) >> 13));
 }
 
-CPUACCEL_INLINE float element_to_float(const void* data, GemmType type, int64_t index) {
-  if (type == GemmType::f32) {
+CPUACCEL_INLINE float element_to_float(const void* data, DataType type, int64_t index) {
+  if (type == DataType::f32) {
     return static_cast<const float*>(data)[index];
   }
   const uint16_t half = static_cast<const uint16_t*>(data)[index];
-  return type == GemmType::bf16 ? bf16_to_float(half) : f16_to_float(half);
+  return type == DataType::bf16 ? bf16_to_float(half) : f16_to_float(half);
 }
 
-CPUACCEL_INLINE void float_to_element(float value, void* data, GemmType type, int64_t index) {
-  if (type == GemmType::f32) {
+CPUACCEL_INLINE void float_to_element(float value, void* data, DataType type, int64_t index) {
+  if (type == DataType::f32) {
     static_cast<float*>(data)[index] = value;
     return;
   }
   static_cast<uint16_t*>(data)[index] =
-      type == GemmType::bf16 ? float_to_bf16(value) : float_to_f16(value);
+      type == DataType::bf16 ? float_to_bf16(value) : float_to_f16(value);
 }
 
 }  // namespace

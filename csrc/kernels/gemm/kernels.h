@@ -31,7 +31,7 @@ struct TileCall {
   const float* a;
   int64_t a_stride;
   const void* panel;
-  GemmType type;  // of the panel
+  DataType type;  // of the panel
   float* c;
   int64_t c_stride;
   float alpha;
@@ -49,7 +49,7 @@ struct DotCall {
   const float* a;
   int64_t a_stride;
   const void* b;
-  GemmType type;  // of b
+  DataType type;  // of b
   int64_t b_stride;
   float* c;
   int64_t c_row, c_column;
@@ -67,7 +67,7 @@ struct RowsCall {
   const float* a;
   int64_t a_stride;
   const void* b;
-  GemmType type;  // of b
+  DataType type;  // of b
   int64_t b_stride;
   float* c;
   int64_t c_stride;
@@ -79,7 +79,7 @@ using RowsFunction = void(const RowsCall& call);
 // elements.
 struct LoadCall {
   const void* src;
-  GemmType type;
+  DataType type;
   int64_t row_stride, column_stride;
   int64_t rows, columns;
   float* dst;
@@ -92,7 +92,7 @@ using LoadFunction = void(const LoadCall& call);
 using PanelsFunction = void(const LoadCall& call, int64_t nr);
 
 // Converts count floats to another type, to nearest even.
-using StoreFunction = void(const float* src, int64_t count, void* dst, GemmType type);
+using StoreFunction = void(const float* src, int64_t count, void* dst, DataType type);
 
 // c[i * c_stride + j] = (add ? the same : bias[j])
 //                     + sum over k of src[i][offsets[k]] * panel[k * nr + j]

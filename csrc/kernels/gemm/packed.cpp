@@ -25,15 +25,15 @@ GemmPacked::GemmPacked(const GemmMatrix& b, int64_t K, int64_t N, GemmFunction* 
   pack(b);
 }
 
-GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFunction* for_row)
+GemmPacked::GemmPacked(void* memory, DataType type, int64_t K, int64_t N, GemmFunction* for_row)
     : GemmPacked(memory, type, K, N, for_row().nr) {
   row_ = for_row;
 }
 
-GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr)
+GemmPacked::GemmPacked(void* memory, DataType type, int64_t K, int64_t N, int64_t nr)
     : GemmPacked(memory, type, K, N, nr, kGemmKc) {}
 
-GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr,
+GemmPacked::GemmPacked(void* memory, DataType type, int64_t K, int64_t N, int64_t nr,
                        int64_t most_kc)
     : K_(K),
       N_(N),
@@ -44,7 +44,7 @@ GemmPacked::GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_
       data_(static_cast<char*>(memory)) {}
 
 void GemmPacked::pack(const GemmMatrix& b) {
-  if (type_ == GemmType::f32) {
+  if (type_ == DataType::f32) {
     pack_floats(b);
   } else {
     pack_halves(b);
@@ -52,12 +52,12 @@ void GemmPacked::pack(const GemmMatrix& b) {
 }
 
 size_t GemmPacked::bytes() const {
-  return static_cast<size_t>(K_ * padded_ * gemm_type_size(type_));
+  return static_cast<size_t>(K_ * padded_ * data_type_size(type_));
 }
 
 const char* GemmPacked::panel(int64_t k, int64_t n) const {
   const int64_t index = k * padded_ + n * std::min(kc_, K_ - k);
-  return data_ + index * gemm_type_size(type_);
+  return data_ + index * data_type_size(type_);
 }
 
 template <typename Write>
@@ -77,7 +77,7 @@ void GemmPacked::pack_floats(const GemmMatrix& b) {
   const GemmKernels& kernels = row();
   for_each_panel([&](int64_t k0, int64_t k, int64_t n0, int64_t n, char* to) {
     kernels.panels({.src = src + k0 * b.row_stride + n0 * b.column_stride,
-                    .type = GemmType::f32,
+                    .type = DataType::f32,
                     .row_stride = b.row_stride,
                     .column_stride = b.column_stride,
                     .rows = k,
@@ -117,7 +117,7 @@ void GemmPacked::unpack_elements(Element* dst, int64_t row_stride, int64_t colum
 }
 
 void GemmPacked::unpack(void* dst, int64_t row_stride, int64_t column_stride) const {
-  if (type_ == GemmType::f32) {
+  if (type_ == DataType::f32) {
     unpack_elements(static_cast<float*>(dst), row_stride, column_stride);
   } else {
     unpack_elements(static_cast<uint16_t*>(dst), row_stride, column_stride);

@@ -22,17 +22,17 @@ class GemmPacked {
 
   // Uses the caller's memory, which must outlive the object: bytes() bytes, written by pack() of
   // this object or of another one like it.
-  GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, GemmFunction* for_row);
+  GemmPacked(void* memory, DataType type, int64_t K, int64_t N, GemmFunction* for_row);
   void pack(const GemmMatrix& b);
 
   // The same in panels of nr columns, possibly those of another CPU: row() is null, and gemm does
   // not accept it.
-  GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr);
+  GemmPacked(void* memory, DataType type, int64_t K, int64_t N, int64_t nr);
 
   int64_t K() const { return K_; }
   int64_t N() const { return N_; }
   int64_t kc() const { return kc_; }  // rows of a block, a multiple of 4
-  GemmType type() const { return type_; }
+  DataType type() const { return type_; }
   GemmFunction* row() const { return row_; }
 
   // Memory in use: N is rounded up to panels of 16 (AVX2), 32 (AVX-512) or 12 (NEON) columns, or of
@@ -46,7 +46,7 @@ class GemmPacked {
   const char* panel(int64_t k, int64_t n) const;
 
  private:
-  GemmPacked(void* memory, GemmType type, int64_t K, int64_t N, int64_t nr, int64_t most_kc);
+  GemmPacked(void* memory, DataType type, int64_t K, int64_t N, int64_t nr, int64_t most_kc);
   template <typename Write>
   void for_each_panel(const Write& write);
   void pack_floats(const GemmMatrix& b);
@@ -55,7 +55,7 @@ class GemmPacked {
   void unpack_elements(Element* dst, int64_t row_stride, int64_t column_stride) const;
 
   int64_t K_, N_, kc_, nr_, padded_;
-  GemmType type_;
+  DataType type_;
   GemmFunction* row_ = nullptr;
   AlignedBlock owned_;
   char* data_;

@@ -29,14 +29,14 @@ bool takes_rows(const GemmCall& call, const GemmKernels& /*kernels*/) {
 // rows, on a core of Zen 4, it is 1.1 to 1.7 times as fast.
 bool packs_soon(const GemmCall& call) {
   constexpr int64_t kRows = 8, kWeights = 8192;
-  return isa_usable(Isa::avx512) && call.b.type == GemmType::f32 && call.M > kRows &&
+  return isa_usable(Isa::avx512) && call.b.type == DataType::f32 && call.M > kRows &&
          call.K * call.N <= kWeights;
 }
 
 bool takes_dot(const GemmCall& call, const GemmKernels& kernels) {
   const DotLimits& most = kernels.dot_most;
   return !packs_soon(call) &&
-         call.M <= (call.b.type == GemmType::f32 ? most.floats : most.halves) && plain_b(call) &&
+         call.M <= (call.b.type == DataType::f32 ? most.floats : most.halves) && plain_b(call) &&
          call.b.row_stride == 1 && fits_scratch(call.M, call.K);
 }
 

@@ -73,7 +73,7 @@ void panels(const LoadCall& call, int64_t nr) {
   }
 }
 
-void store(const float* src, int64_t count, void* dst, GemmType type) {
+void store(const float* src, int64_t count, void* dst, DataType type) {
   for (int64_t i = 0; i < count; ++i) {
     float_to_element(src[i], dst, type, i);
   }

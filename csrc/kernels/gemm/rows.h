@@ -185,12 +185,14 @@ void rows_elements(const RowsCall& call) {
 template <typename V>
 void rows_times(const RowsCall& call) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return rows_elements<V, typename V::F32>(call);
-    case GemmType::bf16:
+    case DataType::bf16:
       return rows_elements<V, typename V::Bf16>(call);
-    case GemmType::f16:
+    case DataType::f16:
       return rows_elements<V, typename V::F16>(call);
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -108,12 +108,14 @@ void sve_rows_elements(const RowsCall& call) {
 
 void sve_rows(const RowsCall& call) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return sve_rows_elements<SveFloats::F32>(call);
-    case GemmType::bf16:
+    case DataType::bf16:
       return sve_rows_elements<SveFloats::Bf16>(call);
-    case GemmType::f16:
+    case DataType::f16:
       return sve_rows_elements<SveFloats::F16>(call);
+    default:
+      __builtin_unreachable();
   }
 }
 

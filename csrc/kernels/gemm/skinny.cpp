@@ -33,10 +33,10 @@ DotSizes dot_sizes(int64_t rows, int64_t vectors, int64_t K, const GemmKernels& 
 // `large` has unit stride along k and `stride` between its vectors.
 template <typename Result>
 void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vectors,
-                const GemmRows& small, int64_t small_rows, const char* large, GemmType type,
+                const GemmRows& small, int64_t small_rows, const char* large, DataType type,
                 int64_t stride, const Result& result_of) {
   const DotSizes size = dot_sizes(small_rows, vectors, call.K, kernels);
-  const int64_t element = gemm_type_size(type);
+  const int64_t element = data_type_size(type);
   const int64_t grain = gemm_grain(at_least(small_rows, 4), size.block, call.K);
   for_each_piece(divide_up(vectors, size.block), grain, [&](int64_t piece) {
     const int64_t first = piece * size.block;

@@ -169,12 +169,14 @@ void tiles_of(const TileCall& call) {
 template <typename V>
 void tiles(const TileCall& call) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return tiles_of<V, typename V::F32>(call);
-    case GemmType::bf16:
+    case DataType::bf16:
       return tiles_of<V, typename V::Bf16>(call);
-    case GemmType::f16:
+    case DataType::f16:
       return tiles_of<V, typename V::F16>(call);
+    default:
+      __builtin_unreachable();
   }
 }
 

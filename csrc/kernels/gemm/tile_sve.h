@@ -138,12 +138,14 @@ void sve_tiles_of(const TileCall& call) {
 
 void sve_tiles(const TileCall& call) {
   switch (call.type) {
-    case GemmType::f32:
+    case DataType::f32:
       return sve_tiles_of<SveFloats::F32>(call);
-    case GemmType::bf16:
+    case DataType::bf16:
       return sve_tiles_of<SveFloats::Bf16>(call);
-    case GemmType::f16:
+    case DataType::f16:
       return sve_tiles_of<SveFloats::F16>(call);
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -3,19 +3,16 @@
 
 #include <cstdint>
 
+#include "base/data_type.h"
 #include "kernels/gemm/pack.h"
 
 namespace cpuaccel::kernels {
-
-enum class GemmType : uint8_t { f32, bf16, f16 };
-
-constexpr int64_t gemm_type_size(GemmType type) { return type == GemmType::f32 ? 4 : 2; }
 
 // Element (g, i, j) is at data[g * batch_stride + i * row_stride + j * column_stride]; strides
 // count elements.
 struct GemmMatrix {
   const void* data = nullptr;
-  GemmType type = GemmType::f32;
+  DataType type = DataType::f32;
   int64_t row_stride = 0;
   int64_t column_stride = 1;
   int64_t batch_stride = 0;
@@ -23,7 +20,7 @@ struct GemmMatrix {
 
 struct GemmDst {
   void* data = nullptr;
-  GemmType type = GemmType::f32;
+  DataType type = DataType::f32;
   int64_t row_stride = 0;
   int64_t batch_stride = 0;
 };
@@ -33,7 +30,7 @@ enum class GemmBiasAxis : uint8_t { none, n, m };
 
 struct GemmBias {
   const void* data = nullptr;
-  GemmType type = GemmType::f32;
+  DataType type = DataType::f32;
   GemmBiasAxis axis = GemmBiasAxis::none;
 };
 

@@ -71,7 +71,7 @@ void write_packed(const void* context, const PanelBlock& block) {
     for (int64_t k = 0; k < count;) {
       const auto from = packed_rows(*of.call.packed, 2 * block.k0 + k, block.n0 + n, block.nr);
       const int64_t rows = std::min(from.rows, count - k);
-      of.kernels.panels({from.data, GemmType::f32, block.nr, 1, rows, block.nr,
+      of.kernels.panels({from.data, DataType::f32, block.nr, 1, rows, block.nr,
                          block.panels + (n * block.kc + k / 2 * block.nr), 0},
                         block.nr);
       k += rows;
@@ -88,14 +88,14 @@ GemmPrefetch packed_source(const void* context, const PanelBlock& block) {
 
 // Columns of bf16 are pairs in place.
 bool pairs_in_place(const GemmCall& call) {
-  return call.b.type == GemmType::bf16 && call.b.row_stride == 1 && call.K % 2 == 0 &&
+  return call.b.type == DataType::bf16 && call.b.row_stride == 1 && call.K % 2 == 0 &&
          call.b.column_stride % 2 == 0 && call.b.batch_stride % 2 == 0;
 }
 
 // Rows of bf16 that the tile can read in place: whole pairs, aligned as floats.
 bool rows_in_place(const GemmCall& call, const GemmBf16Kernels& kernels) {
   const GemmMatrix& a = call.a;
-  return kernels.interleaved == 1 && a.type == GemmType::bf16 && a.column_stride == 1 &&
+  return kernels.interleaved == 1 && a.type == DataType::bf16 && a.column_stride == 1 &&
          call.K % (2 * kernels.together) == 0 && a.row_stride % 2 == 0 && a.batch_stride % 2 == 0 &&
          reinterpret_cast<uintptr_t>(a.data) % alignof(float) == 0;
 }
@@ -104,7 +104,7 @@ bool rows_in_place(const GemmCall& call, const GemmBf16Kernels& kernels) {
 void take_rows(GemmCall& pairs, const Operands& operands) {
   const GemmMatrix& a = operands.call.a;
   if (rows_in_place(operands.call, operands.kernels)) {
-    pairs.a = {a.data, GemmType::f32, a.row_stride / 2, 1, a.batch_stride / 2};
+    pairs.a = {a.data, DataType::f32, a.row_stride / 2, 1, a.batch_stride / 2};
   } else {
     pairs.pack_a = {write_rows, &operands};
   }
@@ -112,7 +112,7 @@ void take_rows(GemmCall& pairs, const Operands& operands) {
 
 // As a matrix of "floats", for gemm_dot, which reads the right matrix in place.
 GemmMatrix in_place(const GemmMatrix& b) {
-  return {b.data, GemmType::f32, 1, b.column_stride / 2, b.batch_stride / 2};
+  return {b.data, DataType::f32, 1, b.column_stride / 2, b.batch_stride / 2};
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ void gemm_bf16(const GemmCall& call) {
 void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
   const GemmBf16Kernels& kernels = row();
   if (call.packed != nullptr &&
-      (call.packed->type() != GemmType::f32 || call.packed->row()().nr != kernels.pairs().nr)) {
+      (call.packed->type() != DataType::f32 || call.packed->row()().nr != kernels.pairs().nr)) {
     gemm(call);
     return;
   }

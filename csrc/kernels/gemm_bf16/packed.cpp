@@ -15,7 +15,7 @@ int64_t panel_count(int64_t N, int64_t nr) { return (N + nr - 1) / nr; }
 }  // namespace
 
 GemmBf16Packed::GemmBf16Packed(void* memory, int64_t K, int64_t N, GemmBf16Function* for_row)
-    : K_(K), row_(for_row), pairs_(memory, GemmType::f32, for_row().count(K), N, for_row().pairs) {}
+    : K_(K), row_(for_row), pairs_(memory, DataType::f32, for_row().count(K), N, for_row().pairs) {}
 
 void GemmBf16Packed::pack(const GemmMatrix& b) {
   const GemmBf16Kernels& kernels = row_();

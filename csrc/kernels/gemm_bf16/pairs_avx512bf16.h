@@ -227,13 +227,13 @@ void panels_of(const LoadCall& call, int64_t nr) {
 
 template <int64_t kTogether>
 void pair_rows(const LoadCall& call) {
-  call.type == GemmType::f32 ? rows_of<PairsOfF32, kTogether>(call)
+  call.type == DataType::f32 ? rows_of<PairsOfF32, kTogether>(call)
                              : rows_of<PairsOfBf16, kTogether>(call);
 }
 
 template <int64_t kTogether>
 void pair_panels(const LoadCall& call, int64_t nr) {
-  call.type == GemmType::f32 ? panels_of<PairsOfF32, kTogether>(call, nr)
+  call.type == DataType::f32 ? panels_of<PairsOfF32, kTogether>(call, nr)
                              : panels_of<PairsOfBf16, kTogether>(call, nr);
 }
 

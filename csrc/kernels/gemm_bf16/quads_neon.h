@@ -204,16 +204,16 @@ void panel_quads_of(const LoadCall& call, int64_t nr) {
 }
 
 void plain_rows(const LoadCall& call) {
-  call.type == GemmType::f32 ? plain_rows_of<HalvesOfF32>(call, 0, 1)
+  call.type == DataType::f32 ? plain_rows_of<HalvesOfF32>(call, 0, 1)
                              : plain_rows_of<HalvesOfBf16>(call, 0, 1);
 }
 
 void row_quads(const LoadCall& call) {
-  call.type == GemmType::f32 ? row_quads_of<HalvesOfF32>(call) : row_quads_of<HalvesOfBf16>(call);
+  call.type == DataType::f32 ? row_quads_of<HalvesOfF32>(call) : row_quads_of<HalvesOfBf16>(call);
 }
 
 void panel_quads(const LoadCall& call, int64_t nr) {
-  call.type == GemmType::f32 ? panel_quads_of<HalvesOfF32>(call, nr)
+  call.type == DataType::f32 ? panel_quads_of<HalvesOfF32>(call, nr)
                              : panel_quads_of<HalvesOfBf16>(call, nr);
 }
 

@@ -5,7 +5,7 @@ namespace cpuaccel::kernels {
 namespace {
 
 // Element k of pairs that are stored as floats.
-float half_of(const void* pairs, int64_t k) { return element_to_float(pairs, GemmType::bf16, k); }
+float half_of(const void* pairs, int64_t k) { return element_to_float(pairs, DataType::bf16, k); }
 
 void tile(const TileCall& call) {
   const int64_t nr = gemm_ref().nr;
@@ -43,7 +43,7 @@ float pair(const LoadCall& call, int64_t row, int64_t column, bool along_rows) {
       return 0;
     }
     const int64_t offset = i * call.row_stride + j * call.column_stride;
-    return call.type == GemmType::bf16  // unchanged: rounding would make all NaNs the same
+    return call.type == DataType::bf16  // unchanged: rounding would make all NaNs the same
                ? static_cast<const uint16_t*>(call.src)[offset]
                : float_to_bf16(element_to_float(call.src, call.type, offset));
   };

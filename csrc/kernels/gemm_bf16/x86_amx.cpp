@@ -152,7 +152,7 @@ const GemmKernels& without_tiles() { return gemm_bf16_x86_avx512bf16().pairs(); 
 void dot(const DotCall& call) { without_tiles().dot(call); }
 void load(const LoadCall& call) { without_tiles().load(call); }
 void panels(const LoadCall& call, int64_t nr) { without_tiles().panels(call, nr); }
-void store(const float* src, int64_t count, void* dst, GemmType type) {
+void store(const float* src, int64_t count, void* dst, DataType type) {
   without_tiles().store(src, count, dst, type);
 }
 

@@ -16,8 +16,8 @@ struct Avx512Pairs : Avx512Floats {
 };
 
 // Converts floats to another type; to bf16 by the instruction for it.
-void store_rounded(const float* src, int64_t count, void* dst, GemmType type) {
-  if (type != GemmType::bf16) {
+void store_rounded(const float* src, int64_t count, void* dst, DataType type) {
+  if (type != DataType::bf16) {
     store_run<Elements8>(src, count, dst, type);
     return;
   }

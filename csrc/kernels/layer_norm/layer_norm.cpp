@@ -85,7 +85,7 @@ void layer_norm(const LayerNormCall& call) {
 }
 
 void layer_norm(const LayerNormCall& call, LayerNormFunction* function) {
-  const auto rows = call.type == GemmType::f32 ? rows_of_floats : rows_of_halves;
+  const auto rows = call.type == DataType::f32 ? rows_of_floats : rows_of_halves;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, call.columns));
   parallel_for(0, call.rows, grain,
                [&](int64_t begin, int64_t end) { rows(call, function, begin, end); });

@@ -28,7 +28,7 @@ namespace cpuaccel::kernels {
 
 struct LayerNormCall {
   int64_t rows = 0, columns = 0;
-  GemmType type = GemmType::f32;  // or bf16
+  DataType type = DataType::f32;  // or bf16
   const void* src = nullptr;
   const void* addend = nullptr;
   void* sum = nullptr;

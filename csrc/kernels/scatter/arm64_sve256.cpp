@@ -8,16 +8,18 @@ namespace cpuaccel::kernels {
 
 void scatter_arm64_sve256(const ScatterCall& call, const ScatterWork& work) {
   switch (call.type) {
-    case GraphType::f32:
+    case DataType::f32:
       return scatter_by_width<SveF32x8, GraphBesideWider<GraphF32x4>, GraphScalar<float>>(call,
                                                                                           work);
-    case GraphType::f64:
+    case DataType::f64:
       return scatter_by_width<SveF64x4, GraphBesideWider<GraphF64x2>, GraphScalar<double>>(call,
                                                                                            work);
-    case GraphType::bf16:
+    case DataType::bf16:
       return scatter_by_width<SveBf16x8, GraphBesideWider<GraphBf16x4>, ScalarBf16>(call, work);
-    case GraphType::f16:
+    case DataType::f16:
       return scatter_by_width<SveF16x8, GraphBesideWider<GraphF16x4>, ScalarF16>(call, work);
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -123,7 +123,7 @@ void scatter_reduce(const ScatterCall& call, bool mean, bool include_dst) {
   if (call.E == 0 || call.N == 0 || call.K == 0) {
     return;
   }
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     reduce<double>(call, mean, include_dst);
   } else {
     reduce<float>(call, mean, include_dst);
@@ -136,7 +136,7 @@ void fill_named_rows(const ScatterCall& call, double value) {
   }
   const auto counts = index_counts(call.index, call.wide, call.E, call.N);
   for_each_scatter_part(call, [&](const ScatterWork& part) {
-    if (call.type == GraphType::f64) {
+    if (call.type == DataType::f64) {
       fill<double>(call, part, counts, value);
     } else {
       fill<float>(call, part, counts, static_cast<float>(value));

@@ -5,14 +5,16 @@ namespace cpuaccel::kernels {
 
 void scatter_ref(const ScatterCall& call, const ScatterWork& work) {
   switch (call.type) {
-    case GraphType::f32:
+    case DataType::f32:
       return scatter_by_width<GraphScalar<float>>(call, work);
-    case GraphType::f64:
+    case DataType::f64:
       return scatter_by_width<GraphScalar<double>>(call, work);
-    case GraphType::bf16:
+    case DataType::bf16:
       return scatter_by_width<ScalarBf16>(call, work);
-    case GraphType::f16:
+    case DataType::f16:
       return scatter_by_width<ScalarF16>(call, work);
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -39,9 +39,9 @@ struct ScatterOrder {
 struct ScatterCall {
   ScatterOp op = ScatterOp::sum;
   int64_t E = 0, N = 0, K = 0;
-  const void* index = nullptr;      // E
-  bool wide = true;                 // index is int64, else int32
-  GraphType type = GraphType::f32;  // type of src; f32 or f64 for ties
+  const void* index = nullptr;    // E
+  bool wide = true;               // index is int64, else int32
+  DataType type = DataType::f32;  // type of src; f32 or f64 for ties
   const void* src = nullptr;
   int64_t src_stride = 0;  // elements from row to row
   void* dst = nullptr;
@@ -54,7 +54,7 @@ struct ScatterCall {
   const Index* index_as() const {
     return static_cast<const Index*>(index);
   }
-  int64_t dst_size() const { return type == GraphType::f64 ? 8 : 4; }  // bytes of a number of dst
+  int64_t dst_size() const { return type == DataType::f64 ? 8 : 4; }  // bytes of a number of dst
 };
 
 // The part of dst that one thread owns: rows [row, row + rows), columns [k, k + columns).

@@ -4,7 +4,7 @@
 namespace cpuaccel::kernels {
 
 void scatter_amax_grad_arm64_neon(const ScatterAmaxGradCall& call, int64_t begin, int64_t end) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     scatter_amax_grad_by_width<GraphF64x2>(call, begin, end);
   } else {
     scatter_amax_grad_by_width<GraphF32x4>(call, begin, end);

@@ -19,9 +19,9 @@ namespace cpuaccel::kernels {
 
 struct ScatterAmaxGradCall {
   int64_t E = 0, N = 0, K = 0;
-  const void* index = nullptr;      // E
-  bool wide = true;                 // index is int64, else int32
-  GraphType type = GraphType::f32;  // f32 or f64
+  const void* index = nullptr;    // E
+  bool wide = true;               // index is int64, else int32
+  DataType type = DataType::f32;  // f32 or f64
   const void* src = nullptr;
   int64_t src_stride = 0;       // elements from row to row
   const void* value = nullptr;  // dense

@@ -81,16 +81,17 @@ bool by_index(const SddmmCall& call, int64_t row, int64_t begin, int64_t end) {
 template <typename F32, typename F64, typename Bf16, typename F16>
 bool by_type(const SddmmCall& call, int64_t row, int64_t begin, int64_t end) {
   switch (call.type) {
-    case GraphType::f32:
+    case DataType::f32:
       return by_index<F32>(call, row, begin, end);
-    case GraphType::f64:
+    case DataType::f64:
       return by_index<F64>(call, row, begin, end);
-    case GraphType::bf16:
+    case DataType::bf16:
       return by_index<Bf16>(call, row, begin, end);
-    case GraphType::f16:
+    case DataType::f16:
       return by_index<F16>(call, row, begin, end);
+    default:
+      __builtin_unreachable();
   }
-  __builtin_unreachable();
 }
 
 }  // namespace

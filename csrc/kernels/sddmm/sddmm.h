@@ -18,7 +18,7 @@ namespace cpuaccel::kernels {
 struct SddmmCall {
   Csr csr;
   int64_t K = 0;
-  GraphType type = GraphType::f32;  // type of a, b and dst
+  DataType type = DataType::f32;  // type of a, b and dst
   bool mean = false;
   const void* a = nullptr;
   const void* b = nullptr;

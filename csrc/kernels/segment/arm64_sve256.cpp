@@ -4,7 +4,7 @@
 namespace cpuaccel::kernels {
 
 void segment_arm64_sve256(const SegmentCall& call, const SegmentWork& work) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     segment_by_width<SveF64x4>(call, work);
   } else {
     segment_by_width<SveF32x8>(call, work);

@@ -4,7 +4,7 @@
 namespace cpuaccel::kernels {
 
 void segment_ref(const SegmentCall& call, const SegmentWork& work) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     segment_by_width<GraphScalar<double>>(call, work);
   } else {
     segment_by_width<GraphScalar<float>>(call, work);

@@ -26,7 +26,7 @@ int64_t entries_of_a_piece(int64_t K) { return std::clamp<int64_t>(kWork / K, 51
 struct Partials {
   Partials(const SegmentCall& c, int64_t parts)
       : call(c),
-        row_bytes(c.K * graph_type_size(c.type)),
+        row_bytes(c.K * data_type_size(c.type)),
         block(aligned_block(static_cast<size_t>(parts * row_bytes))) {}
   std::byte* of(int64_t part) const { return block.get() + part * row_bytes; }
   SegmentWork work(const CutPart& part) const {
@@ -92,7 +92,7 @@ bool segment(const SegmentCall& call, SegmentFunction* function) {
   parallel_for(0, static_cast<int64_t>(cut->long_rows.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const CutRow& row = cut->long_rows[static_cast<size_t>(i)];
-      if (call.type == GraphType::f64) {
+      if (call.type == DataType::f64) {
         finish_row<double>(partials, row);
       } else {
         finish_row<float>(partials, row);
@@ -104,8 +104,8 @@ bool segment(const SegmentCall& call, SegmentFunction* function) {
 
 bool segment(const SegmentCall& call) {
   if (call.K <= kFewSegmentColumns) {
-    return segment(call, call.type == GraphType::f64 ? few_segment_columns<double>
-                                                     : few_segment_columns<float>);
+    return segment(call, call.type == DataType::f64 ? few_segment_columns<double>
+                                                    : few_segment_columns<float>);
   }
   return segment(call, first_usable(segment_kernels()).function);
 }

@@ -24,7 +24,7 @@ enum class SegmentReduce : uint8_t { sum, mean, amax, amin };
 struct SegmentCall {
   int64_t E = 0, N = 0, K = 0;
   const int64_t* offsets = nullptr;  // N + 1, from 0 to E
-  GraphType type = GraphType::f32;   // f32 or f64
+  DataType type = DataType::f32;     // f32 or f64
   SegmentReduce reduce = SegmentReduce::sum;
   double start = 0, empty = 0;
   const void* src = nullptr;

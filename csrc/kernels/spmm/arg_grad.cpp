@@ -145,16 +145,17 @@ class ArgGrad {
 template <typename Index>
 ArgGradFault by_type(const ArgGradCall& call) {
   switch (call.type) {
-    case GraphType::f32:
+    case DataType::f32:
       return ArgGrad<Plain<float>, Index>(call).run();
-    case GraphType::f64:
+    case DataType::f64:
       return ArgGrad<Plain<double>, Index>(call).run();
-    case GraphType::bf16:
+    case DataType::bf16:
       return ArgGrad<Half<bf16_to_float, float_to_bf16>, Index>(call).run();
-    case GraphType::f16:
+    case DataType::f16:
       return ArgGrad<Half<f16_to_float, float_to_f16>, Index>(call).run();
+    default:
+      __builtin_unreachable();
   }
-  __builtin_unreachable();
 }
 
 }  // namespace

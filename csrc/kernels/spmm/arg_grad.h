@@ -15,7 +15,7 @@ namespace cpuaccel::kernels {
 struct ArgGradCall {
   Csr csr;
   int64_t K = 0;
-  GraphType type = GraphType::f32;
+  DataType type = DataType::f32;
   const void* values = nullptr;  // nnz; null: ones
   const void* src = nullptr;     // N x K; read for grad_values only
   const void* grad = nullptr;    // M x K

@@ -5,16 +5,17 @@ namespace cpuaccel::kernels {
 
 bool spmm_ref(const SpmmCall& call, const SpmmWork& work) {
   switch (call.type) {
-    case GraphType::f32:
+    case DataType::f32:
       return by_width<GraphScalar<float>>(call, work);
-    case GraphType::f64:
+    case DataType::f64:
       return by_width<GraphScalar<double>>(call, work);
-    case GraphType::bf16:
+    case DataType::bf16:
       return by_width<ScalarBf16>(call, work);
-    case GraphType::f16:
+    case DataType::f16:
       return by_width<ScalarF16>(call, work);
+    default:
+      __builtin_unreachable();
   }
-  __builtin_unreachable();
 }
 
 }  // namespace cpuaccel::kernels

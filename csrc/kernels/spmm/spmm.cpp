@@ -28,7 +28,7 @@ static_assert(2 * 8192 < kSpmmMostEntries);
 // Partial results of long rows, until they are added up.
 struct Partials {
   Partials(const SpmmCall& c, int64_t parts)
-      : call(c), size(c.type == GraphType::f64 ? 8 : 4), numbers(block(parts * c.K * size)) {
+      : call(c), size(c.type == DataType::f64 ? 8 : 4), numbers(block(parts * c.K * size)) {
     if (c.arg != nullptr) {
       args = block(parts * c.K * 8);
     }
@@ -87,9 +87,9 @@ void finish_row(const Partials& partials, const CutRow& row) {
   for (int64_t k = 0; k < call.K; ++k) {
     const int64_t at = row.row * call.K + k;
     const Number result = from[k] / divisor;
-    if (call.type == GraphType::bf16) {
+    if (call.type == DataType::bf16) {
       static_cast<uint16_t*>(call.dst)[at] = float_to_bf16(static_cast<float>(result));
-    } else if (call.type == GraphType::f16) {
+    } else if (call.type == DataType::f16) {
       static_cast<uint16_t*>(call.dst)[at] = float_to_f16(static_cast<float>(result));
     } else {
       static_cast<Number*>(call.dst)[at] = result;
@@ -140,7 +140,7 @@ CsrFault spmm(const SpmmCall& call, SpmmFunction* function) {
   parallel_for(0, static_cast<int64_t>(cut->long_rows.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const CutRow& row = cut->long_rows[static_cast<size_t>(i)];
-      if (call.type == GraphType::f64) {
+      if (call.type == DataType::f64) {
         finish_row<double>(partials, row);
       } else {
         finish_row<float>(partials, row);

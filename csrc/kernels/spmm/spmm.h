@@ -28,7 +28,7 @@ enum class SpmmReduce : uint8_t { sum, mean, amax, amin };
 struct SpmmCall {
   Csr csr;
   int64_t K = 0;
-  GraphType type = GraphType::f32;  // type of src, dst and, unless they are wide, values
+  DataType type = DataType::f32;  // type of src, dst and, unless they are wide, values
   SpmmReduce reduce = SpmmReduce::sum;
   const void* values = nullptr;  // nnz; null: ones
   bool wide_values = false;      // values are float although the type has 16 bits

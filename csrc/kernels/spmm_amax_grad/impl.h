@@ -139,7 +139,7 @@ void spmm_amax_grad_columns(const SpmmAmaxGradCall& call, SpmmAmaxGradStep step,
 template <typename F32, typename F64>
 void spmm_amax_grad_by_type(const SpmmAmaxGradCall& call, SpmmAmaxGradStep step, int64_t row,
                             int64_t rows) {
-  if (call.type == GraphType::f64) {
+  if (call.type == DataType::f64) {
     call.csr.wide ? spmm_amax_grad_columns<F64, int64_t>(call, step, row, rows)
                   : spmm_amax_grad_columns<F64, int32_t>(call, step, row, rows);
   } else {

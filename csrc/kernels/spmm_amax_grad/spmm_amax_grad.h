@@ -26,8 +26,8 @@ struct SpmmAmaxGradCall {
   Csr csr;
   CsrColumns columns;  // of csr, with the same index type; may be empty without grad_src
   int64_t K = 0;
-  GraphType type = GraphType::f32;  // f32 or f64
-  const void* values = nullptr;     // nnz; null: ones
+  DataType type = DataType::f32;  // f32 or f64
+  const void* values = nullptr;   // nnz; null: ones
   const void* src = nullptr;
   const void* dst = nullptr;   // what spmm returned
   const void* grad = nullptr;  // gradient of dst

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "kernels/spmm/spmm.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/gnn/rows.h"
@@ -112,7 +113,7 @@ at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
   kernels::SpmmCall call;
   call.csr = edges.csr;
   call.K = src.size(1);
-  call.type = graph_type(src.scalar_type());
+  call.type = data_type(src.scalar_type());
   call.values = values.const_data_ptr();
   call.src = src.const_data_ptr();
   call.src_stride = call.K;

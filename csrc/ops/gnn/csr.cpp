@@ -9,18 +9,6 @@
 namespace cpuaccel::ops {
 
 using kernels::CsrFault;
-using kernels::GraphType;
-
-bool is_graph_type(at::ScalarType type) {
-  return type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
-}
-
-GraphType graph_type(at::ScalarType type) {
-  return type == at::kFloat      ? GraphType::f32
-         : type == at::kDouble   ? GraphType::f64
-         : type == at::kBFloat16 ? GraphType::bf16
-                                 : GraphType::f16;
-}
 
 std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& reason) {
   const bool csr = matrix.layout() == at::kSparseCsr;

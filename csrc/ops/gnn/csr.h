@@ -21,9 +21,6 @@ struct CsrOperand {
 // indices are not checked: kernels check them.
 std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& reason);
 
-bool is_graph_type(at::ScalarType type);
-kernels::GraphType graph_type(at::ScalarType type);  // for a type that is_graph_type()
-
 // Throws the error of torch's invariant checks if there is a fault.
 void check_fault(kernels::CsrFault fault, const CsrOperand& operand, const char* op);
 

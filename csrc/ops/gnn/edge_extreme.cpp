@@ -16,6 +16,7 @@
 
 #include "kernels/spmm/spmm.h"
 #include "kernels/spmm_amax_grad/spmm_amax_grad.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/kernel_call.h"
@@ -48,7 +49,7 @@ at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const Opti
   kernels::SpmmCall call;
   call.csr = graph.csr;
   call.K = src.size(1);
-  call.type = graph_type(src.scalar_type());
+  call.type = data_type(src.scalar_type());
   call.reduce = smallest ? kernels::SpmmReduce::amin : kernels::SpmmReduce::amax;
   call.values = values.defined() ? values.const_data_ptr() : nullptr;
   call.src = src.const_data_ptr();
@@ -89,7 +90,7 @@ std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Te
   call.csr = graph.csr;
   call.columns = by_nodes.columns;
   call.K = x.size(1);
-  call.type = graph_type(type);
+  call.type = data_type(type);
   call.values = values.defined() ? values.const_data_ptr() : nullptr;
   call.src = src.const_data_ptr();
   call.dst = result.const_data_ptr();

@@ -18,6 +18,7 @@
 
 #include "base/parallel.h"
 #include "kernels/edge_heads/edge_heads.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/kernel_call.h"
@@ -48,7 +49,7 @@ EdgeHeadsCall call_of(const EdgesBySource& by_nodes, const Edges& graph, bool tr
   call.perm = transposed ? by_nodes.columns.perm : nullptr;
   call.H = heads;
   call.C = columns;
-  call.type = graph_type(type);
+  call.type = data_type(type);
   return call;
 }
 

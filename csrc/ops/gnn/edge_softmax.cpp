@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "kernels/edge_softmax/edge_softmax.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/kernel_call.h"
@@ -29,7 +30,7 @@ EdgeSoftmaxCall call_of(const Edges& graph, const at::Tensor& x, EdgeSoftmaxStep
   call.step = step;
   call.csr = graph.csr;
   call.H = x.size(1);
-  call.type = graph_type(x.scalar_type());
+  call.type = data_type(x.scalar_type());
   return call;
 }
 

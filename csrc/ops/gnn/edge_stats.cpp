@@ -17,6 +17,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/kernel_call.h"
@@ -56,7 +57,7 @@ kernels::EdgeStatsCall call_of(const Edges& graph, const at::Tensor& x, const at
   kernels::EdgeStatsCall call;
   call.csr = graph.csr;
   call.K = x.size(1);
-  call.type = graph_type(x.scalar_type());
+  call.type = data_type(x.scalar_type());
   call.src = x.const_data_ptr();
   call.shift = data_of(shift);
   return call;

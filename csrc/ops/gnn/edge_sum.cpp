@@ -18,6 +18,7 @@
 
 #include "kernels/sddmm/sddmm.h"
 #include "kernels/spmm/spmm.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/edges.h"
 #include "ops/kernel_call.h"
@@ -43,7 +44,7 @@ at::Tensor weights_by_source(const Edges& edges, const EdgesBySource& by_nodes,
     at::Tensor values = at::detail::empty_cpu({edges.csr.nnz}, type);
     kernels::csr_columns_values(edges.csr, by_nodes.columns,
                                 weight.defined() ? weight.const_data_ptr() : nullptr,
-                                graph_type(type), mean, values.mutable_data_ptr());
+                                data_type(type), mean, values.mutable_data_ptr());
     return values;
   };
   if (weight.defined()) {
@@ -68,7 +69,7 @@ at::Tensor edge_sum(const at::Tensor& x, const at::Tensor& edges, const Optional
   kernels::SpmmCall call;
   call.csr = graph.csr;
   call.K = src.size(1);
-  call.type = graph_type(src.scalar_type());
+  call.type = data_type(src.scalar_type());
   call.src = src.const_data_ptr();
   call.src_stride = call.K;
   call.dst = dst.mutable_data_ptr();
@@ -100,7 +101,7 @@ at::Tensor edge_dot(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
   kernels::SddmmCall call;
   call.csr = graph.csr;
   call.K = a.size(1);
-  call.type = graph_type(a.scalar_type());
+  call.type = data_type(a.scalar_type());
   call.mean = mean;
   call.a = left.const_data_ptr();
   call.b = right.const_data_ptr();

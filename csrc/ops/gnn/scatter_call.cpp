@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/kernel_call.h"
@@ -54,7 +55,7 @@ bool ran(const char* reason, const ScatterArguments& arguments, const at::Tensor
   call.K = rows->columns;
   call.index = arguments.numbers.data;
   call.wide = arguments.numbers.wide;
-  call.type = graph_type(out.scalar_type());
+  call.type = data_type(out.scalar_type());
   call.src = src.const_data_ptr();
   call.src_stride = src_rows->stride;
   call.dst = dst.mutable_data_ptr();

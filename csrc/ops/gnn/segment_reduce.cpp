@@ -24,6 +24,7 @@
 #include "kernels/scatter/scatter.h"
 #include "kernels/segment/few_columns.h"
 #include "kernels/segment/segment.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/segment_check.h"
@@ -145,7 +146,7 @@ at::Tensor run(const at::Tensor& data, SegmentReduce reduce, Segments& segments,
   call.N = segments.count();
   call.K = rows->columns;
   call.offsets = segments.offsets.data();
-  call.type = graph_type(src.scalar_type());
+  call.type = data_type(src.scalar_type());
   call.reduce = reduce;
   call.start = initial                         ? initial->toDouble()
                : reduce == SegmentReduce::amax ? -kInfinity

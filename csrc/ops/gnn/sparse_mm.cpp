@@ -10,6 +10,7 @@
 #include <array>
 
 #include "kernels/spmm/spmm.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/transposed.h"
@@ -55,7 +56,7 @@ void run(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& 
   kernels::SpmmCall call;
   call.csr = operand.csr;
   call.K = src.size(1);
-  call.type = graph_type(src.scalar_type());
+  call.type = data_type(src.scalar_type());
   call.values = operand.values.const_data_ptr();
   call.src = src.const_data_ptr();
   call.src_stride = src.stride(0);

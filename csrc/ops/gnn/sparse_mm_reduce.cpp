@@ -13,6 +13,7 @@
 #include "kernels/sddmm/sddmm.h"
 #include "kernels/spmm/arg_grad.h"
 #include "kernels/spmm/spmm.h"
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/transposed.h"
 #include "ops/kernel_call.h"
@@ -98,7 +99,7 @@ Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view r
   kernels::SpmmCall call;
   call.csr = operand->csr;
   call.K = src.size(1);
-  call.type = graph_type(src.scalar_type());
+  call.type = data_type(src.scalar_type());
   call.reduce = *kind;
   call.values = operand->values.const_data_ptr();
   call.src = src.const_data_ptr();
@@ -129,7 +130,7 @@ void by_arg(const CsrOperand& operand, const at::Tensor& grad, const at::Tensor&
   kernels::ArgGradCall call;
   call.csr = operand.csr;
   call.K = grad.size(1);
-  call.type = graph_type(grad.scalar_type());
+  call.type = data_type(grad.scalar_type());
   call.values = operand.values.const_data_ptr();
   call.src = src.const_data_ptr();
   call.grad = grad.const_data_ptr();
@@ -146,7 +147,7 @@ void of_sum(const CsrOperand& operand, const at::Tensor& grad, const at::Tensor&
     kernels::SddmmCall call;
     call.csr = operand.csr;
     call.K = K;
-    call.type = graph_type(grad.scalar_type());
+    call.type = data_type(grad.scalar_type());
     call.mean = mean;
     call.a = grad.const_data_ptr();
     call.b = src.const_data_ptr();
@@ -160,7 +161,7 @@ void of_sum(const CsrOperand& operand, const at::Tensor& grad, const at::Tensor&
     kernels::SpmmCall call;
     call.csr = columns.csr;
     call.K = K;
-    call.type = graph_type(grad.scalar_type());
+    call.type = data_type(grad.scalar_type());
     call.values = values.const_data_ptr();
     call.wide_values = values.scalar_type() != grad.scalar_type();
     call.src = grad.const_data_ptr();

@@ -1,5 +1,6 @@
 #include "ops/gnn/ties.h"
 
+#include "ops/data_type.h"
 #include "ops/gnn/csr.h"
 #include "ops/gnn/rows.h"
 
@@ -12,7 +13,7 @@ kernels::ScatterCall ties_call(const at::Tensor& src, const at::Tensor& result) 
   call.E = src.size(0);
   call.N = result.size(0);
   call.K = rows->columns;
-  call.type = graph_type(src.scalar_type());
+  call.type = data_type(src.scalar_type());
   call.src = src.const_data_ptr();
   call.src_stride = rows->stride;
   call.dst_stride = call.K;

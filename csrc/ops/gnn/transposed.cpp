@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ops/data_type.h"
 #include "ops/tensor_cache.h"
 
 namespace cpuaccel::ops {
@@ -46,7 +47,7 @@ at::Tensor transposed_values(const CsrOperand& operand, const Transposed& by_col
     at::Tensor values =
         at::detail::empty_cpu({operand.csr.nnz}, type == at::kDouble ? type : at::kFloat);
     kernels::csr_columns_values(operand.csr, by_columns.columns, operand.values.const_data_ptr(),
-                                graph_type(type), mean, values.mutable_data_ptr());
+                                data_type(type), mean, values.mutable_data_ptr());
     return values;
   };
   if (learned) {

@@ -2,7 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/overlap.h"
 
 namespace cpuaccel::ops {

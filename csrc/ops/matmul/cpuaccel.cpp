@@ -4,13 +4,13 @@
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 #include "kernels/gemm_bf16/packed.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/matmul/run.h"
 
 namespace cpuaccel::ops {
 namespace {
 
-kernels::GemmMatrix matrix(const Operand& operand, kernels::GemmType type) {
+kernels::GemmMatrix matrix(const Operand& operand, DataType type) {
   return {operand.data, type, operand.strides[1], operand.strides[2], operand.strides[0]};
 }
 
@@ -32,14 +32,14 @@ void transpose(kernels::GemmMatrix& matrix) { std::swap(matrix.row_stride, matri
 }  // namespace
 
 const char* run_cpuaccel_matmul(const MatmulCall& call) {
-  const auto type = gemm_type(call.type);
+  const auto type = data_type(call.type);
   kernels::GemmCall gemm;
   gemm.M = call.M;
   gemm.N = call.N;
   gemm.K = call.K;
   gemm.batch = call.batch;
-  gemm.a = matrix(call.src, gemm_type(call.src_type));
-  gemm.b = matrix(call.weights, gemm_type(call.weights_type));
+  gemm.a = matrix(call.src, data_type(call.src_type));
+  gemm.b = matrix(call.weights, data_type(call.weights_type));
   gemm.alpha = call.alpha;
   gemm.beta = call.beta;
   if (call.beta != 0.0f) {

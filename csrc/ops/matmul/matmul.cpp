@@ -13,7 +13,7 @@
 
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/matmul/addend.h"
 #include "ops/matmul/call.h"
 #include "ops/matmul/fastmath.h"

@@ -5,18 +5,13 @@
 
 #include "base/isa.h"
 #include "dnnl/primitive_cache.h"
+#include "ops/data_type.h"
 #include "ops/matmul/run.h"
 
 namespace cpuaccel::ops {
 namespace {
 
 namespace dl = dnnl_layer;
-
-dl::FloatType to_dnnl(at::ScalarType type) {
-  return type == at::kFloat      ? dl::FloatType::f32
-         : type == at::kBFloat16 ? dl::FloatType::bf16
-                                 : dl::FloatType::f16;
-}
 
 // oneDNN rejects strides that step over fewer elements than there are; strides of sizes 1 are free
 // to choose.
@@ -53,8 +48,8 @@ const char* run_onednn_matmul(const MatmulCall& call) {
     return "oneDNN needs AVX-512 for this dtype";
   }
   dl::MatmulProblem p;
-  p.src_type = p.weights_type = to_dnnl(call.src_type);
-  p.dst_type = to_dnnl(call.type);
+  p.src_type = p.weights_type = data_type(call.src_type);
+  p.dst_type = data_type(call.type);
   p.bias = call.bias != nullptr;
   p.threads = at::get_num_threads();
   p.isa = static_cast<int>(max_isa());

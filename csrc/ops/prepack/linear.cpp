@@ -15,7 +15,7 @@
 
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/kernel_call.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/prepack/linear.h"
@@ -66,9 +66,8 @@ void run(const kernels::GemmCall& call, const PackedView& view, const at::Tensor
     kernels::gemm_bf16(call, *pairs);
     return;
   }
-  const bool asked = call.a.type == kernels::GemmType::bf16
-                         ? call.packed->type() == kernels::GemmType::f32
-                         : call.a.type == kernels::GemmType::f32 && fastmath_on();
+  const bool asked = call.a.type == DataType::bf16 ? call.packed->type() == DataType::f32
+                                                   : call.a.type == DataType::f32 && fastmath_on();
   if (asked && packs_pairs()) {
     const at::Tensor rounded = cached_pairs(packed, shape);
     const PackedView rounded_view(kOp, rounded,
@@ -130,12 +129,12 @@ at::Tensor packed_product(const at::Tensor& input, const at::Tensor& packed, con
   }
   const at::Tensor src = input.dim() == 2 ? input : input.reshape({-1, shape.in_features});
   const at::Tensor row = bias && bias->defined() ? bias->contiguous() : at::Tensor();
-  const auto type = gemm_type(src.scalar_type());
+  const auto type = data_type(src.scalar_type());
   auto call =
       view.product(src.size(0), {src.const_data_ptr(), type, src.stride(0), src.stride(1), 0},
                    dst.mutable_data_ptr(), type);
   if (row.defined()) {
-    call.bias = {row.const_data_ptr(), gemm_type(row.scalar_type()), kernels::GemmBiasAxis::n};
+    call.bias = {row.const_data_ptr(), data_type(row.scalar_type()), kernels::GemmBiasAxis::n};
   }
   call.after = after;
   run(call, view, packed, shape);

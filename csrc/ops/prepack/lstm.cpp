@@ -62,7 +62,7 @@ Results run_torch(const at::Tensor& input, const at::Tensor& weight_ih, const at
 // src and dst are dense rows of floats.
 kernels::GemmCall product(const float* src, int64_t rows, int64_t columns,
                           const PackedView& weights, float* dst) {
-  constexpr auto kType = kernels::GemmType::f32;
+  constexpr auto kType = DataType::f32;
   return weights.product(rows, {src, kType, columns, 1, 0}, dst, kType);
 }
 
@@ -104,7 +104,7 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   auto* c_data = c.mutable_data_ptr<float>();
   auto all = product(src.const_data_ptr<float>(), T * B, I, ih, gate_data);
   if (bias.defined()) {
-    all.bias = {bias.const_data_ptr(), kernels::GemmType::f32, kernels::GemmBiasAxis::n};
+    all.bias = {bias.const_data_ptr(), DataType::f32, kernels::GemmBiasAxis::n};
   }
   kernels::gemm(all);
   const float* h = first.const_data_ptr<float>();

@@ -15,7 +15,7 @@
 #include "base/plugin.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/round_up.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/reasons.h"
 
 namespace cpuaccel::ops {
@@ -113,14 +113,14 @@ at::Tensor empty_packed(int64_t depth, int64_t N, int64_t panel, at::ScalarType 
 }
 
 kernels::GemmMatrix matrix_of(const at::Tensor& matrix) {
-  return {matrix.const_data_ptr(), gemm_type(matrix.scalar_type()), matrix.stride(0),
+  return {matrix.const_data_ptr(), data_type(matrix.scalar_type()), matrix.stride(0),
           matrix.stride(1), 0};
 }
 
 at::Tensor pack_panels(const at::Tensor& matrix, int64_t panel) {
   const int64_t K = matrix.size(0), N = matrix.size(1);
   at::Tensor packed = empty_packed(K, N, panel, matrix.scalar_type());
-  kernels::GemmPacked(packed.mutable_data_ptr(), gemm_type(matrix.scalar_type()), K, N, panel)
+  kernels::GemmPacked(packed.mutable_data_ptr(), data_type(matrix.scalar_type()), K, N, panel)
       .pack(matrix_of(matrix));
   return packed;
 }
@@ -196,9 +196,9 @@ PackedView::PackedView(const char* op, const at::Tensor& packed, const PackedSha
   const auto found = find_row(shape.panel, kernels::gemm_kernels());
   usable_ = found.usable;
   if (usable_) {
-    floats_.emplace(memory, gemm_type(type_), K_, N_, found.row);
+    floats_.emplace(memory, data_type(type_), K_, N_, found.row);
   } else {
-    floats_.emplace(memory, gemm_type(type_), K_, N_, shape.panel);
+    floats_.emplace(memory, data_type(type_), K_, N_, shape.panel);
   }
 }
 
@@ -210,7 +210,7 @@ const char* PackedView::fallback_reason() const {
 }
 
 kernels::GemmCall PackedView::product(int64_t M, const kernels::GemmMatrix& src, void* dst,
-                                      kernels::GemmType dst_type) const {
+                                      DataType dst_type) const {
   kernels::GemmCall call;
   call.M = M;
   call.N = N_;

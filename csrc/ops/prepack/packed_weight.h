@@ -78,7 +78,7 @@ class PackedView {
   // dst = src times the weights. src and dst have M rows, and dst is dense. For pairs, pass the
   // call to gemm_bf16(call, pairs).
   kernels::GemmCall product(int64_t M, const kernels::GemmMatrix& src, void* dst,
-                            kernels::GemmType dst_type) const;
+                            DataType dst_type) const;
 
  private:
   at::ScalarType type_;

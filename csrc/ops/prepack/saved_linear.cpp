@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/plugin.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/packed_weight_cache.h"
 #include "ops/post_op.h"
 #include "ops/prepack/linear.h"

@@ -12,7 +12,7 @@
 #include "kernels/checksum/checksum.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/round_up.h"
-#include "ops/gemm_type.h"
+#include "ops/data_type.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -77,7 +77,7 @@ at::Tensor weight_to_bytes(const at::Tensor& weight, int64_t panel) {
       at::detail::empty_cpu({static_cast<int64_t>(sizeof(header) + header.payload)}, at::kByte);
   auto* const memory = static_cast<std::byte*>(bytes.mutable_data_ptr());
   auto* const panels = memory + sizeof(header);
-  const auto type = gemm_type(weight.scalar_type());
+  const auto type = data_type(weight.scalar_type());
   const auto matrix = weight.t();
   kernels::GemmPacked(panels, type, header.in_features, header.out_features, panel)
       .pack({matrix.const_data_ptr(), type, matrix.stride(0), matrix.stride(1), 0});

@@ -15,7 +15,6 @@
 #include "ops/attention.h"
 #include "ops/kernel_call.h"
 #include "plan/attention_layout.h"
-#include "plan/gemm_type.h"
 #include "plan/kernel_step.h"
 #include "plan/step_registry.h"
 
@@ -23,28 +22,27 @@ namespace cpuaccel::ops {
 namespace {
 
 using plan::Building;
-using plan::DataType;
 using plan::Id;
 using plan::Operation;
 using plan::Sizes;
 
-kernels::GemmType gemm_type(DataType type) {
-  const auto found = plan::gemm_type(type);
-  if (!found) {
+DataType type_of(const Building& building, Id id) {
+  const DataType type = building.type(id);
+  if (!is_f32_or_bf16(type)) {
     throw std::runtime_error("attention: neither float32 nor bfloat16");
   }
-  return *found;
+  return type;
 }
 
 kernels::AttentionMatrix matrix(const Building& building, Id id) {
   const auto& strides = building.desc(id).strides;
-  return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
+  return {nullptr, type_of(building, id), strides[0], strides[1], strides[2], strides[3]};
 }
 
 // For a tensor that broadcasts to `to`.
 kernels::AttentionMatrix mask_matrix(const Building& building, Id id, const Sizes& to) {
   const auto strides = plan::broadcast_strides(building.desc(id), to);
-  return {nullptr, gemm_type(building.type(id)), strides[0], strides[1], strides[2], strides[3]};
+  return {nullptr, type_of(building, id), strides[0], strides[1], strides[2], strides[3]};
 }
 
 // The queries, copied unless the elements of each are adjacent.

@@ -90,17 +90,17 @@ constexpr std::array kPreparations{
 
 }  // namespace
 
-at::ScalarType scalar_type(plan::DataType type) {
+at::ScalarType scalar_type(DataType type) {
   switch (type) {
-    case plan::DataType::bf16:
+    case DataType::bf16:
       return at::kBFloat16;
-    case plan::DataType::f16:
+    case DataType::f16:
       return at::kHalf;
-    case plan::DataType::u8:
+    case DataType::u8:
       return at::kByte;
-    case plan::DataType::s8:
+    case DataType::s8:
       return at::kChar;
-    case plan::DataType::s32:
+    case DataType::s32:
       return at::kInt;
     default:
       return at::kFloat;

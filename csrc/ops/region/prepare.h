@@ -10,7 +10,7 @@
 
 namespace cpuaccel::ops {
 
-at::ScalarType scalar_type(plan::DataType type);
+at::ScalarType scalar_type(DataType type);
 
 // The tensors of region.all_constants(), dense; `given` are region.constants. Throws c10::Error
 // for an unknown preparation.

@@ -79,7 +79,7 @@ kernels::QattentionCall call_of(const Building& building, const Operation& opera
   call.value_quantizer = byte_quantizer(operation, "value");
   call.weight_quantizer = byte_quantizer(operation, "weight");
   call.scale = attribute(operation.attributes, "scale", 1.0f);
-  if (building.type(operation.outputs[0]) == plan::DataType::f32) {
+  if (building.type(operation.outputs[0]) == DataType::f32) {
     call.dst_f32 = matrix<float>(dst.strides);
   } else {
     call.dst_u8 = matrix<uint8_t>(dst.strides);
@@ -96,7 +96,7 @@ void add_attention(Building& building, const Region&, const Operation& operation
   }
   const auto dst = plan::laid_out_as(building.desc(in[kQuery]), sizes(kQuery));
   const auto call = call_of(building, operation, dst);
-  const bool to_f32 = building.type(operation.outputs[0]) == plan::DataType::f32;
+  const bool to_f32 = building.type(operation.outputs[0]) == DataType::f32;
   add_kernel_step(
       building, in, operation.outputs[0], dst, [call, to_f32](Pointers from, Pointers out) {
         auto now = call;

@@ -300,11 +300,11 @@ void add_layer(Building& building, const Region&, const Operation& operation) {
   // A dry run has no weights and caches nothing.
   step->layer = building.constant(operands.weights) == nullptr
                     ? make()
-                    : building.packed().cached<Layer>(dst, plan::DataType::s8, make);
+                    : building.packed().cached<Layer>(dst, DataType::s8, make);
   step->call.may_tune = true;
   step->dynamic = operation.name == "q_linear_dynamic";
   step->reduce_range = attribute(operation.attributes, "reduce_range", false);
-  step->call.f32_dst = building.type(dst) == plan::DataType::f32;
+  step->call.f32_dst = building.type(dst) == DataType::f32;
   const auto desc = set_sizes(*step, building.desc(src).sizes, is_conv);
   set_quantizers(*step, operation);
   set_byte_post_ops(*step, operation);
@@ -329,7 +329,7 @@ void add_layer(Building& building, const Region&, const Operation& operation) {
   step->outputs = {dst};
   step->output_descs = {desc};
   if (step->float_sum) {
-    step->outputs.push_back(building.new_value(plan::DataType::f32));
+    step->outputs.push_back(building.new_value(DataType::f32));
     step->output_descs.push_back(desc);
   }
   building.add(std::move(step));

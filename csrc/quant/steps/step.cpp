@@ -21,8 +21,7 @@ bool add_transpose(Building& building, Id from, Id to, const TensorDesc& desc,
   const auto last = plan::dense(desc.sizes, MemoryFormat::channels_last);
   const bool to_last = plan::same_layout(desc, planes) && wanted == last;
   const bool from_last = plan::same_layout(desc, last) && wanted == planes;
-  if (building.type(from) != plan::DataType::u8 || desc.sizes.size() < 3 ||
-      !(to_last || from_last)) {
+  if (building.type(from) != DataType::u8 || desc.sizes.size() < 3 || !(to_last || from_last)) {
     return false;
   }
   const int64_t N = desc.sizes[0], C = desc.sizes[1], pixels = count_of(desc.sizes) / (N * C);
