@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
-#include <vector>
 
 #include "exact_function.h"
+#include "guarded.h"
 #include "kernels/conv_dst.h"
 
 namespace cpuaccel::kernels {
@@ -18,7 +18,7 @@ namespace cpuaccel::kernels {
 // Sets sizes, src and weights of a family's call. Case has N, IH, IW, OH(), OW() and
 // src_zero_point.
 template <typename Call, typename Case, typename Weights>
-Call conv_call(const Case& c, const Weights& weights, const std::vector<uint8_t>& src) {
+Call conv_call(const Case& c, const Weights& weights, const GuardedVector<uint8_t>& src) {
   Call call;
   call.weights = &weights;
   call.N = c.N;
@@ -39,9 +39,9 @@ inline int64_t conv_size(int64_t size, int64_t kernel, int64_t stride, int64_t p
 
 // All values; the extremes are more frequent, because they reveal saturation.
 template <typename T>
-std::vector<T> random_bytes(std::mt19937& random, int64_t count) {
+GuardedVector<T> random_bytes(std::mt19937& random, int64_t count) {
   std::uniform_int_distribution<int> any(0, 255), often(0, 9);
-  std::vector<T> values(static_cast<size_t>(count));
+  GuardedVector<T> values(static_cast<size_t>(count));
   for (auto& value : values) {
     const int kind = often(random);
     const int byte = kind == 0 ? 128 : kind == 1 ? 255 : kind == 2 ? 127 : any(random);
@@ -86,7 +86,7 @@ class DstCase {
 
   const ConvDst& dst() const { return dst_; }
 
-  void check(const std::vector<int64_t>& accumulators) const {
+  void check(const GuardedVector<int64_t>& accumulators) const {
     ASSERT_EQ(static_cast<int64_t>(accumulators.size()), count_);
     for (size_t i = 0; i < kGuard; ++i) {
       ASSERT_EQ(bytes_[i], 0xa5) << "wrote before the destination";
@@ -119,8 +119,8 @@ class DstCase {
 
   static constexpr size_t kGuard = 64;
   int64_t OC_, count_;
-  std::vector<float> scales_, bias_;
-  std::vector<uint8_t> bytes_;
+  GuardedVector<float> scales_, bias_;
+  GuardedVector<uint8_t> bytes_;
   ConvDst dst_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conv_case.h"
+#include "guarded.h"
 #include "kernels/conv2d_shape.h"
 
 namespace cpuaccel::kernels {
@@ -29,9 +30,9 @@ inline std::string to_text(const Conv2dShape& s) {
   return "N C IH IW OC G KH KW SH SW PH PW DH DW" + text;
 }
 
-inline std::vector<float> random_floats(std::mt19937& random, int64_t count) {
+inline GuardedVector<float> random_floats(std::mt19937& random, int64_t count) {
   std::uniform_real_distribution<float> any(-1.0f, 1.0f);
-  std::vector<float> values(static_cast<size_t>(count));
+  GuardedVector<float> values(static_cast<size_t>(count));
   for (auto& value : values) {
     value = any(random);
   }
@@ -58,11 +59,11 @@ class ConvF32Case {
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
   float* dst() { return dst_.data() + kGuard; }
 
-  std::vector<float> src(ImageLayout layout) const {
+  GuardedVector<float> src(ImageLayout layout) const {
     return layout == ImageLayout::channels_first ? src_ : turned(src_, s_.N, s_.C, s_.IH * s_.IW);
   }
   // OC x (C/groups) x taps for channels_first, otherwise OC x taps x C/groups.
-  std::vector<float> weights(ImageLayout layout) const {
+  GuardedVector<float> weights(ImageLayout layout) const {
     return layout == ImageLayout::channels_first
                ? weights_
                : turned(weights_, s_.OC, s_.C / s_.groups, s_.taps());
@@ -98,9 +99,9 @@ class ConvF32Case {
   static constexpr size_t kGuard = 64;
   static constexpr float kUntouched = 12345.0f;
 
-  static std::vector<float> turned(const std::vector<float>& values, int64_t count, int64_t rows,
-                                   int64_t columns) {
-    std::vector<float> result(values.size());
+  static GuardedVector<float> turned(const GuardedVector<float>& values, int64_t count,
+                                     int64_t rows, int64_t columns) {
+    GuardedVector<float> result(values.size());
     for (int64_t n = 0; n < count; ++n) {
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
@@ -151,7 +152,7 @@ class ConvF32Case {
   }
 
   Conv2dShape s_;
-  std::vector<float> src_, weights_, bias_, dst_;
+  GuardedVector<float> src_, weights_, bias_, dst_;
   std::vector<Sum> expected_;
 };
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <random>
 #include <string>
-#include <vector>
 
+#include "guarded.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/half.h"
 
@@ -82,7 +82,7 @@ class TestMatrix {
     return {bytes_.data(), type_, row_stride_, column_stride_, batch_stride_};
   }
   GemmDst dst() { return {bytes_.data(), type_, row_stride_, batch_stride_}; }
-  const std::vector<char>& bytes() const { return bytes_; }
+  const GuardedVector<char>& bytes() const { return bytes_; }
 
  private:
   void strides(int64_t row, int64_t column) {
@@ -92,7 +92,7 @@ class TestMatrix {
 
   DataType type_;
   int64_t row_stride_ = 0, column_stride_ = 0, batch_stride_ = 0;
-  std::vector<char> bytes_;
+  GuardedVector<char> bytes_;
 };
 
 struct GemmShape {
@@ -179,8 +179,8 @@ class GemmCase {
   // Returns `count` vectors of length K as they are multiplied. An emulated CPU would take minutes
   // to look them up for each result.
   template <typename At>
-  std::vector<double> operands(int64_t count, const At& at) const {
-    std::vector<double> values;
+  GuardedVector<double> operands(int64_t count, const At& at) const {
+    GuardedVector<double> values;
     values.reserve(static_cast<size_t>(count * shape.K));
     for (int64_t i = 0; i < count; ++i) {
       for (int64_t k = 0; k < shape.K; ++k) {

@@ -13,6 +13,7 @@
 
 #include "conv_case.h"
 #include "exact_function.h"
+#include "guarded.h"
 #include "kernels/qgemm/qgemm.h"
 
 namespace cpuaccel::kernels {
@@ -79,13 +80,13 @@ class QgemmCase {
   QgemmCase& operator=(const QgemmCase&) = delete;
 
   QgemmCall& call() { return call_; }
-  const std::vector<uint8_t>& result() const { return dst_; }
+  const GuardedVector<uint8_t>& result() const { return dst_; }
 
   // Packs the weights, multiplies with a row and checks. `k_first` selects the strides of the
   // weights.
   void run(QgemmFunction* row, bool k_first = true) {
     const auto [M, N, K] = shape_;
-    std::vector<int8_t> plain(weights_.size());
+    GuardedVector<int8_t> plain(weights_.size());
     QgemmPlain given{plain.data(), K, N, k_first ? N : 1, k_first ? 1 : K};
     for (int64_t k = 0; k < K; ++k) {
       for (int64_t n = 0; n < N; ++n) {
@@ -94,7 +95,7 @@ class QgemmCase {
     }
     const auto packed = qgemm_pack(given, row);
     ASSERT_EQ(packed.bytes, qgemm_packed_bytes(K, N, row));
-    std::vector<int8_t> unpacked(weights_.size());
+    GuardedVector<int8_t> unpacked(weights_.size());
     qgemm_unpack(packed, unpacked.data(), given.k_stride, given.n_stride);
     ASSERT_EQ(unpacked, plain);
     call_.weights = &packed;
@@ -268,12 +269,12 @@ class QgemmCase {
   QgemmSrcType src_type_;
   QgemmDstType dst_type_;
   int64_t src_stride_ = 0, dst_stride_ = 0;
-  std::vector<int8_t> weights_;  // column by column
-  std::vector<uint8_t> byte_src_;
-  std::vector<float> float_src_, row_scales_, scales_, bias_;
-  std::vector<int32_t> zero_points_;
+  GuardedVector<int8_t> weights_;  // column by column
+  GuardedVector<uint8_t> byte_src_;
+  GuardedVector<float> float_src_, row_scales_, scales_, bias_;
+  GuardedVector<int32_t> zero_points_;
   std::vector<int> bytes_;  // of src, minus zero points
-  std::vector<uint8_t> dst_;
+  GuardedVector<uint8_t> dst_;
   QgemmCall call_;
 };
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <limits>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernels/gemm/half.h"
 #include "kernels/spmm/spmm.h"
 
@@ -15,7 +15,8 @@ namespace cpuaccel::kernels {
 
 // Rows of given lengths with random columns, some of them repeated; indices of either type.
 struct RandomCsr {
-  RandomCsr(const std::vector<int64_t>& lengths, int64_t columns, bool int64, std::mt19937& random)
+  RandomCsr(const GuardedVector<int64_t>& lengths, int64_t columns, bool int64,
+            std::mt19937& random)
       : M(static_cast<int64_t>(lengths.size())), N(columns), wide(int64), crow{0} {
     for (const int64_t length : lengths) {
       for (int64_t i = 0; i < length; ++i) {
@@ -36,15 +37,15 @@ struct RandomCsr {
 
   int64_t M, N;
   bool wide;
-  std::vector<int64_t> crow, col;
-  std::vector<int32_t> narrow_crow, narrow_col;
+  GuardedVector<int64_t> crow, col;
+  GuardedVector<int32_t> narrow_crow, narrow_col;
 };
 
 // Numbers of any type, in memory of exactly their size.
 struct Elements {
   Elements(DataType of, int64_t count)
       : type(of), bytes(static_cast<size_t>(count * data_type_size(of))) {}
-  Elements(DataType of, const std::vector<double>& numbers)
+  Elements(DataType of, const GuardedVector<double>& numbers)
       : Elements(of, static_cast<int64_t>(numbers.size())) {
     for (size_t i = 0; i < numbers.size(); ++i) {
       set(static_cast<int64_t>(i), numbers[i]);
@@ -99,12 +100,12 @@ struct Elements {
   double sum_rounding() const { return type == DataType::f64 ? 0x1p-53 : 0x1p-24; }
 
   DataType type;
-  std::vector<std::byte> bytes;
+  GuardedVector<std::byte> bytes;
 };
 
-inline std::vector<double> normal_numbers(int64_t count, std::mt19937& random) {
+inline GuardedVector<double> normal_numbers(int64_t count, std::mt19937& random) {
   std::normal_distribution<double> normal;
-  std::vector<double> numbers(static_cast<size_t>(count));
+  GuardedVector<double> numbers(static_cast<size_t>(count));
   for (auto& number : numbers) {
     number = normal(random);
   }

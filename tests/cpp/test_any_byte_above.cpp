@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <vector>
-
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/any_byte_above/any_byte_above.h"
 
@@ -17,7 +16,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, AnyByteAboveTest,
 TEST_P(AnyByteAboveTest, TheByteMayBeAnywhere) {
   for (const int64_t count : {1, 31, 32, 33, 127, 128, 129, 255, 300}) {
     for (int64_t at = 0; at < count; ++at) {
-      std::vector<uint8_t> src(static_cast<size_t>(count), 128);
+      GuardedVector<uint8_t> src(static_cast<size_t>(count), 128);
       EXPECT_FALSE(GetParam().function(src.data(), count, 128)) << count;
       src[static_cast<size_t>(at)] = 129;
       EXPECT_TRUE(GetParam().function(src.data(), count, 128)) << count << " " << at;
@@ -33,14 +32,14 @@ TEST_P(AnyByteAboveTest, NothingIsAboveInNoBytes) {
 TEST_P(AnyByteAboveTest, BlocksAreReadToTheirEnds) {
   constexpr int64_t kCount = 2 * kAnyByteAboveBlock + 77;
   for (const int64_t at : {int64_t{0}, kAnyByteAboveBlock - 1, kAnyByteAboveBlock, kCount - 1}) {
-    std::vector<uint8_t> src(kCount, 0);
+    GuardedVector<uint8_t> src(kCount, 0);
     src[static_cast<size_t>(at)] = 255;
     EXPECT_TRUE(GetParam().function(src.data(), kCount, 254)) << at;
   }
 }
 
 TEST(AnyByteAboveDispatch, LongRowsGoThroughTheParallelHook) {
-  std::vector<uint8_t> src(1000000, 200);
+  GuardedVector<uint8_t> src(1000000, 200);
   EXPECT_FALSE(any_byte_above(src.data(), static_cast<int64_t>(src.size()), 200));
   src.back() = 201;
   EXPECT_TRUE(any_byte_above(src.data(), static_cast<int64_t>(src.size()), 200));

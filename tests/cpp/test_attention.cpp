@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <limits>
 #include <random>
-#include <vector>
 
 #include "emulated.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/half.h"
@@ -22,13 +22,13 @@ struct Problem {
   int64_t N = 1, H = 2, L = 8, S = 8, E = 8;
   float scale = 0.4f;
   bool causal = false, bf16 = false;
-  std::vector<float> query{}, key{}, value{}, mask{};  // mask: L x S of every head, or empty
+  GuardedVector<float> query{}, key{}, value{}, mask{};  // mask: L x S of every head, or empty
 
   Problem& fill(unsigned seed) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     const auto floats = [&](int64_t count) {
-      std::vector<float> result(static_cast<size_t>(count));
+      GuardedVector<float> result(static_cast<size_t>(count));
       std::generate(result.begin(), result.end(), [&] { return normal(random); });
       return result;
     };
@@ -38,15 +38,15 @@ struct Problem {
     return *this;
   }
 
-  AttentionMatrix matrix(const std::vector<float>& from, int64_t rows) const {
+  AttentionMatrix matrix(const GuardedVector<float>& from, int64_t rows) const {
     return {from.data(), DataType::f32, rows * H * E, E, H * E, 1};
   }
 
   struct Result {
-    std::vector<float> dst, logsumexp;
+    GuardedVector<float> dst, logsumexp;
   };
   Result run(AttentionFunction* row) const {
-    Result result{std::vector<float>(query.size()), std::vector<float>(query.size() / size(E))};
+    Result result{GuardedVector<float>(query.size()), GuardedVector<float>(query.size() / size(E))};
     AttentionCall call;
     call.N = N, call.H = H, call.L = L, call.S = S, call.E = E;
     call.query = matrix(query, L);
@@ -63,15 +63,15 @@ struct Problem {
   }
 
   static size_t size(int64_t count) { return static_cast<size_t>(count); }
-  double element(const std::vector<float>& from, int64_t rows, int64_t n, int64_t h, int64_t row,
+  double element(const GuardedVector<float>& from, int64_t rows, int64_t n, int64_t h, int64_t row,
                  int64_t e) const {
     const float x = from[size(((n * rows + row) * H + h) * E + e)];
     return bf16 ? bf16_to_float(float_to_bf16(x)) : x;
   }
 
   // Scores of a query, minus infinity where a key is masked.
-  std::vector<double> scores(int64_t n, int64_t h, int64_t l) const {
-    std::vector<double> result(size(S));
+  GuardedVector<double> scores(int64_t n, int64_t h, int64_t l) const {
+    GuardedVector<double> result(size(S));
     for (int64_t s = 0; s < S; ++s) {
       double sum = 0;
       for (int64_t e = 0; e < E; ++e) {
@@ -97,7 +97,7 @@ struct Problem {
   }
 
   void check_row(const Result& result, int64_t n, int64_t h, int64_t l, double tolerance) const {
-    std::vector<double> weights = scores(n, h, l);
+    GuardedVector<double> weights = scores(n, h, l);
     const double max = *std::max_element(weights.begin(), weights.end());
     tolerance *= max == -INFINITY ? 1 : 1 + std::fabs(max);  // f32 scores are less exact if large
     double sum = 0;

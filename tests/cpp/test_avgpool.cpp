@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/avgpool/avgpool.h"
 
@@ -18,9 +19,9 @@ class AvgpoolTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, AvgpoolTest, testing::ValuesIn(usable_rows(avgpool_kernels())),
                          RowName());
 
-std::vector<uint8_t> random_bytes(size_t count) {
+GuardedVector<uint8_t> random_bytes(size_t count) {
   std::mt19937 generator(static_cast<unsigned>(count));
-  std::vector<uint8_t> result(count);
+  GuardedVector<uint8_t> result(count);
   for (auto& value : result) {
     value = static_cast<uint8_t>(generator() % 256);
   }
@@ -51,12 +52,12 @@ struct Case {
   int32_t zero_point;
 };
 
-void check_halves(AvgpoolFunction* function, const Case& c, const std::vector<uint8_t>& src,
+void check_halves(AvgpoolFunction* function, const Case& c, const GuardedVector<uint8_t>& src,
                   int64_t column_stride, int64_t row_stride, AvgpoolHalves halves) {
   AvgpoolWindow window(c.rows, c.columns, c.divisor, c.zero_point, halves);
   window.row_stride = row_stride;
   window.column_stride = column_stride;
-  std::vector<uint8_t> dst(static_cast<size_t>(c.channels));
+  GuardedVector<uint8_t> dst(static_cast<size_t>(c.channels));
   function(window, src.data(), dst.data(), c.channels);
   for (int64_t channel = 0; channel < c.channels; ++channel) {
     int64_t sum = -c.rows * c.columns * c.zero_point;
@@ -72,7 +73,7 @@ void check_halves(AvgpoolFunction* function, const Case& c, const std::vector<ui
   }
 }
 
-void check(AvgpoolFunction* function, const Case& c, const std::vector<uint8_t>& src,
+void check(AvgpoolFunction* function, const Case& c, const GuardedVector<uint8_t>& src,
            int64_t column_stride, int64_t row_stride) {
   for (const auto halves : {AvgpoolHalves::even_byte, AvgpoolHalves::even_steps}) {
     check_halves(function, c, src, column_stride, row_stride, halves);
@@ -107,7 +108,7 @@ TEST_P(AvgpoolTest, LongRowsAndLargeAreas) {
   }
   // The largest possible sums.
   const Case largest{181, 181, 33, 181 * 181, 0};
-  const std::vector<uint8_t> src(static_cast<size_t>(181 * 181 * 33), 255);
+  const GuardedVector<uint8_t> src(static_cast<size_t>(181 * 181 * 33), 255);
   check(GetParam().function, largest, src, 33, 181 * 33);
 }
 
@@ -123,7 +124,7 @@ TEST_P(AvgpoolTest, AnyDivisor) {
 // divides in 16 bits, and for some larger ones.
 TEST_P(AvgpoolTest, EveryHalf) {
   for (int64_t divisor = 1; divisor <= 140; ++divisor) {
-    std::vector<int64_t> sums;
+    GuardedVector<int64_t> sums;
     for (int64_t whole = 0; whole < 255; ++whole) {
       for (const int64_t part :
            {int64_t{0}, int64_t{1}, divisor / 2 - 1, divisor / 2, divisor / 2 + 1, divisor - 1}) {
@@ -132,7 +133,7 @@ TEST_P(AvgpoolTest, EveryHalf) {
     }
     sums.push_back(255 * divisor);
     const auto channels = static_cast<int64_t>(sums.size());
-    std::vector<uint8_t> src;
+    GuardedVector<uint8_t> src;
     for (int64_t pixel = 0; pixel < divisor; ++pixel) {
       for (const int64_t sum : sums) {
         src.push_back(static_cast<uint8_t>(std::clamp<int64_t>(sum - 255 * pixel, 0, 255)));
@@ -173,7 +174,7 @@ TEST(Avgpool, AllImagesWindowsAndChannels) {
                          .zero_point = 17,
                          .halves = AvgpoolHalves::even_steps};
   const auto src = random_bytes(2 * 5 * 4 * kChannels);
-  std::vector<uint8_t> dst(2 * 3 * 3 * kChannels, 1);
+  GuardedVector<uint8_t> dst(2 * 3 * 3 * kChannels, 1);
   avgpool_u8(call, src.data(), dst.data());
   size_t i = 0;
   for (int64_t n = 0; n < call.N; ++n) {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/gemm/half.h"
@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, BatchNormTest, testing::ValuesIn(usable_rows(batc
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 template <typename T>
-std::vector<T> numbers(int64_t count, float by) {
+GuardedVector<T> numbers(int64_t count, float by) {
   if constexpr (sizeof(T) == 4) {
     return floats(count, by);
   } else {
@@ -66,7 +66,7 @@ void check(const BatchNormKernels& kernels, int64_t columns, float lowest) {
   const auto src = numbers<T>(kRows * src_stride, 0.7f);
   const auto scale = floats(columns, 1.3f), shift = floats(columns, 0.4f);
   const T untouched = 77;
-  std::vector<T> dst(static_cast<size_t>(kRows * dst_stride), untouched);
+  GuardedVector<T> dst(static_cast<size_t>(kRows * dst_stride), untouched);
   run<T>(kernels, {columns, scale.data(), shift.data(), lowest},
          {src.data(), dst.data(), kRows, src_stride, dst_stride});
   for (int64_t r = 0; r < kRows; ++r) {
@@ -103,10 +103,10 @@ TEST_P(BatchNormTest, EveryWidth) {
 
 TEST_P(BatchNormTest, WhatIsNotFinite) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = -kNone;
-  const std::vector<float> src{nan, inf, -inf, inf, 3e38f};
-  const std::vector<float> scale{1, 1, 1, -1, 4}, shift{0, 0, 0, 0, 0};
-  std::vector<float> dst(5);
-  std::vector<uint16_t> halved, halves_of_dst(5);
+  const GuardedVector<float> src{nan, inf, -inf, inf, 3e38f};
+  const GuardedVector<float> scale{1, 1, 1, -1, 4}, shift{0, 0, 0, 0, 0};
+  GuardedVector<float> dst(5);
+  GuardedVector<uint16_t> halved, halves_of_dst(5);
   for (const float value : src) {
     halved.push_back(float_to_bf16(value));
   }
@@ -131,7 +131,7 @@ void check_threads(bool bf16) {
   constexpr int64_t kRows = 700, kColumns = 131, kStride = 160;
   const auto src = numbers<T>(kRows * kStride, 0.9f);
   const BatchNorm affine(floats(kColumns, 0.3f), floats(kColumns, 0.8f), 0.0f, bf16);
-  std::vector<T> one(static_cast<size_t>(kRows * kColumns)), more(one.size());
+  GuardedVector<T> one(static_cast<size_t>(kRows * kColumns)), more(one.size());
   affine.run(BatchNormRows<T>{src.data(), one.data(), kRows, kStride, kColumns});
   {
     const Threads threads(3);
@@ -153,9 +153,9 @@ TEST(BatchNorm, Threads) {
 // The bits of a NaN in the norm's own parameters must not round to a number.
 TEST(BatchNorm, EveryNaNOfNumbers) {
   const float odd = std::bit_cast<float>(0x7fffffffu);
-  const std::vector<float> scale{odd, 1}, shift{0, odd};
-  const std::vector<uint16_t> src{0x3f80, 0x3f80};
-  std::vector<uint16_t> dst(2);
+  const GuardedVector<float> scale{odd, 1}, shift{0, odd};
+  const GuardedVector<uint16_t> src{0x3f80, 0x3f80};
+  GuardedVector<uint16_t> dst(2);
   BatchNorm(scale, shift, kNone, true)
       .run(BatchNormRows<uint16_t>{src.data(), dst.data(), 1, 2, 2});
   EXPECT_TRUE(std::isnan(bf16_to_float(dst[0])));
@@ -163,7 +163,7 @@ TEST(BatchNorm, EveryNaNOfNumbers) {
 }
 
 TEST(BatchNorm, RefusesOtherCounts) {
-  EXPECT_THROW(BatchNorm(std::vector<float>(3), std::vector<float>(4), 0.0f, false),
+  EXPECT_THROW(BatchNorm(GuardedVector<float>(3), GuardedVector<float>(4), 0.0f, false),
                std::invalid_argument);
 }
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/bilinear/bilinear.h"
 
@@ -66,7 +67,7 @@ struct Case {
 
   std::vector<BilinearTap> rows, columns;
   BilinearCall call;
-  std::vector<uint8_t> src;
+  GuardedVector<uint8_t> src;
 };
 
 int64_t to_byte(double value) {
@@ -78,8 +79,8 @@ int64_t to_byte(double value) {
 void check(BilinearFunction* function, const Case& c) {
   const auto& call = c.call;
   const auto size = static_cast<size_t>(call.OW * call.C);
-  std::vector<float> between(static_cast<size_t>(call.W * call.C));
-  std::vector<uint8_t> dst(size), same(size);
+  GuardedVector<float> between(static_cast<size_t>(call.W * call.C));
+  GuardedVector<uint8_t> dst(size), same(size);
   for (int64_t oh = 0; oh < call.OH; ++oh) {
     function(call, c.src.data(), oh, dst.data(), between.data());
     bilinear_ref(call, c.src.data(), oh, same.data(), between.data());
@@ -117,8 +118,8 @@ TEST_P(BilinearTest, ExactAtTwiceTheSize) {
   c.rows = c.columns = taps;
   c.call.rows = c.rows.data();
   c.call.columns = c.columns.data();
-  std::vector<float> between(2 * 96);
-  std::vector<uint8_t> dst(4 * 96);
+  GuardedVector<float> between(2 * 96);
+  GuardedVector<uint8_t> dst(4 * 96);
   int halves = 0;
   for (int64_t oh = 0; oh < 4; ++oh) {
     GetParam().function(c.call, c.src.data(), oh, dst.data(), between.data());
@@ -134,9 +135,9 @@ TEST_P(BilinearTest, ExactAtTwiceTheSize) {
 TEST(Bilinear, AllImages) {
   const Case c(3, 20, 21, 24, 50, 51);
   const auto row = static_cast<size_t>(c.call.OW * c.call.C);
-  std::vector<uint8_t> dst(static_cast<size_t>(c.call.N * c.call.OH) * row), expected(row);
+  GuardedVector<uint8_t> dst(static_cast<size_t>(c.call.N * c.call.OH) * row), expected(row);
   bilinear_u8(c.call, c.src.data(), dst.data());
-  std::vector<float> between(static_cast<size_t>(c.call.W * c.call.C));
+  GuardedVector<float> between(static_cast<size_t>(c.call.W * c.call.C));
   for (int64_t i = 0; i < c.call.N * c.call.OH; ++i) {
     const uint8_t* image = c.src.data() + i / c.call.OH * c.call.H * c.call.W * c.call.C;
     bilinear_ref(c.call, image, i % c.call.OH, expected.data(), between.data());

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/binary/binary.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = GuardedVector<uint8_t>;
 
 constexpr std::array kOps{BinaryOp::add, BinaryOp::mul};
 

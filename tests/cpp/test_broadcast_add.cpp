@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "guarded.h"
 #include "kernels/broadcast_add/broadcast_add.h"
 #include "kernels/gemm/half.h"
 #include "threads.h"
@@ -11,8 +12,8 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct Tensor {
-  std::vector<float> floats;
-  std::vector<uint16_t> halves;
+  GuardedVector<float> floats;
+  GuardedVector<uint16_t> halves;
 
   explicit Tensor(int64_t count, uint32_t seed) {
     for (int64_t i = 0; i < count; ++i) {
@@ -29,12 +30,12 @@ struct Tensor {
   }
 };
 
-void check(DataType type, int64_t count, const std::vector<int64_t>& counts, bool in_place) {
+void check(DataType type, int64_t count, const GuardedVector<int64_t>& counts, bool in_place) {
   std::vector<Tensor> tensors;
   for (const int64_t each : counts) {
     tensors.emplace_back(each, static_cast<uint32_t>(each + count));
   }
-  std::vector<double> exact(static_cast<size_t>(count));
+  GuardedVector<double> exact(static_cast<size_t>(count));
   for (const auto& tensor : tensors) {
     for (size_t i = 0; i < exact.size(); ++i) {
       exact[i] += tensor.floats[i % tensor.floats.size()];

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/channel_affine/channel_affine.h"
 
@@ -34,12 +34,12 @@ struct Factors {
             dst_zero_point,
             lowest};
   }
-  std::vector<float> factor, offset;
+  GuardedVector<float> factor, offset;
 };
 
 // All 256 byte values in each channel: pixel p holds p + channel.
-std::vector<uint8_t> all_bytes(int64_t channels) {
-  std::vector<uint8_t> src;
+GuardedVector<uint8_t> all_bytes(int64_t channels) {
+  GuardedVector<uint8_t> src;
   for (int64_t p = 0; p < 256; ++p) {
     for (int64_t c = 0; c < channels; ++c) {
       src.push_back(static_cast<uint8_t>(p + c));
@@ -64,7 +64,7 @@ TEST_P(ChannelAffineTest, EveryByteAndChannelCount) {
     const int32_t lowest = channels % 2 == 0 ? 0 : zero_point;
     const auto affine = factors.affine(static_cast<int32_t>(channels), zero_point, lowest);
     const auto src = all_bytes(channels);
-    std::vector<uint8_t> dst(src.size());
+    GuardedVector<uint8_t> dst(src.size());
     GetParam().function(affine, src.data(), dst.data(), 256);
     for (size_t i = 0; i < src.size(); ++i) {
       const auto c = static_cast<int64_t>(i) % channels;
@@ -74,16 +74,16 @@ TEST_P(ChannelAffineTest, EveryByteAndChannelCount) {
 }
 
 TEST_P(ChannelAffineTest, TheLargestThatFit) {
-  const std::vector<float> factor{7.0e6f, -7.0e6f, 0.0f, 0.0f, 3.9f, 3.9f, -3.9f, -3.9f};
-  const std::vector<float> offset{0.0f, 0.0f, 1.9e9f, -1.9e9f, 1.9e9f, -1.9e9f, 1.9e9f, -1.9e9f};
+  const GuardedVector<float> factor{7.0e6f, -7.0e6f, 0.0f, 0.0f, 3.9f, 3.9f, -3.9f, -3.9f};
+  const GuardedVector<float> offset{0.0f, 0.0f, 1.9e9f, -1.9e9f, 1.9e9f, -1.9e9f, 1.9e9f, -1.9e9f};
   for (size_t c = 0; c < factor.size(); ++c) {
     EXPECT_TRUE(channel_affine_fits(factor[c], offset[c]));
   }
   const ChannelAffine affine{8, factor.data(), offset.data(), 0, 255, 0};
-  const std::vector<uint8_t> src(8, 255);
-  std::vector<uint8_t> dst(8);
+  const GuardedVector<uint8_t> src(8, 255);
+  GuardedVector<uint8_t> dst(8);
   GetParam().function(affine, src.data(), dst.data(), 1);
-  EXPECT_EQ(dst, (std::vector<uint8_t>{255, 0, 255, 0, 255, 0, 255, 0}));
+  EXPECT_EQ(dst, (GuardedVector<uint8_t>{255, 0, 255, 0, 255, 0, 255, 0}));
 }
 
 TEST(ChannelAffine, WhatDoesNotFit) {
@@ -98,12 +98,12 @@ TEST(ChannelAffine, WhatDoesNotFit) {
 TEST(ChannelAffine, AllPixels) {
   const Factors factors(70);
   const auto affine = factors.affine(3, 100, 100);
-  std::vector<uint8_t> src;
+  GuardedVector<uint8_t> src;
   for (int i = 0; i < 8; ++i) {
     const auto more = all_bytes(70);
     src.insert(src.end(), more.begin(), more.end());
   }
-  std::vector<uint8_t> dst(src.size()), expected(src.size());
+  GuardedVector<uint8_t> dst(src.size()), expected(src.size());
   channel_affine_u8(affine, src.data(), dst.data(), 8 * 256);
   channel_affine_ref(affine, src.data(), expected.data(), 8 * 256);
   EXPECT_EQ(dst, expected);

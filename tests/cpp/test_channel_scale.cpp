@@ -2,8 +2,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/channel_scale/channel_scale.h"
 #include "kernels/gemm/half.h"
@@ -27,8 +27,8 @@ uint16_t exact(uint16_t a, uint16_t b) {
 }
 
 template <typename T, typename Kernel>
-void check(Kernel kernel, const std::vector<T>& src, const std::vector<T>& scale) {
-  std::vector<T> dst(src.size());
+void check(Kernel kernel, const GuardedVector<T>& src, const GuardedVector<T>& scale) {
+  GuardedVector<T> dst(src.size());
   kernel(src.data(), scale.data(), dst.data(), static_cast<int64_t>(src.size()));
   auto in_place = src;
   kernel(in_place.data(), scale.data(), in_place.data(), static_cast<int64_t>(src.size()));
@@ -48,7 +48,7 @@ TEST_P(ChannelScaleTest, EveryCount) {
 
 // Products of eight bits each are sometimes ties.
 TEST_P(ChannelScaleTest, RoundsLikeTorch) {
-  std::vector<uint16_t> src, scale;
+  GuardedVector<uint16_t> src, scale;
   for (uint16_t a = 0x3f80; a < 0x4000; ++a) {
     for (uint16_t b = 0xbf80; b < 0xc000; ++b) {
       src.push_back(a);
@@ -59,9 +59,9 @@ TEST_P(ChannelScaleTest, RoundsLikeTorch) {
 }
 
 TEST_P(ChannelScaleTest, WhatIsNotFinite) {
-  const std::vector<uint16_t> src{0x7f80, 0x7f80, 0x7fc0, 0xffff, 0x7f7f};
-  const std::vector<uint16_t> scale{0x3f80, 0, 0x3f80, 0x4000, 0x4000};
-  std::vector<uint16_t> dst(src.size());
+  const GuardedVector<uint16_t> src{0x7f80, 0x7f80, 0x7fc0, 0xffff, 0x7f7f};
+  const GuardedVector<uint16_t> scale{0x3f80, 0, 0x3f80, 0x4000, 0x4000};
+  GuardedVector<uint16_t> dst(src.size());
   GetParam().function().bf16(src.data(), scale.data(), dst.data(), 5);
   EXPECT_EQ(dst[0], 0x7f80);
   for (const size_t i : {1, 2, 3}) {
@@ -71,9 +71,9 @@ TEST_P(ChannelScaleTest, WhatIsNotFinite) {
 }
 
 template <typename T>
-void check_rows(const std::vector<T>& src, const std::vector<T>& scale) {
+void check_rows(const GuardedVector<T>& src, const GuardedVector<T>& scale) {
   const auto columns = static_cast<int64_t>(scale.size());
-  std::vector<T> one(src.size()), more(src.size());
+  GuardedVector<T> one(src.size()), more(src.size());
   channel_scale(src.data(), scale.data(), one.data(), static_cast<int64_t>(src.size()) / columns,
                 columns);
   {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/channel_shuffle/channel_shuffle.h"
 
@@ -15,7 +16,7 @@ class ChannelShuffleTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, ChannelShuffleTest,
                          testing::ValuesIn(usable_rows(channel_shuffle_kernels())), RowName());
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = GuardedVector<uint8_t>;
 
 // Each src has exactly the bytes that it needs, so that a sanitizer detects reads past them.
 struct Case {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/checksum/checksum.h"
 
@@ -16,9 +16,9 @@ class ChecksumTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, ChecksumTest, testing::ValuesIn(usable_rows(checksum_kernels())),
                          RowName());
 
-std::vector<uint8_t> random_bytes(size_t count) {
+GuardedVector<uint8_t> random_bytes(size_t count) {
   std::mt19937 generator(static_cast<unsigned>(count));
-  std::vector<uint8_t> result(count);
+  GuardedVector<uint8_t> result(count);
   for (auto& value : result) {
     value = static_cast<uint8_t>(generator());
   }
@@ -47,7 +47,7 @@ TEST(Checksum, NoticesEveryChangedBit) {
 }
 
 TEST(Checksum, NoticesLengthAndOrder) {
-  const std::vector<uint8_t> zeros(200'000);
+  const GuardedVector<uint8_t> zeros(200'000);
   EXPECT_NE(checksum(zeros.data(), 1000), checksum(zeros.data(), 1001));
   EXPECT_NE(checksum(zeros.data(), 0), checksum(zeros.data(), 1));
   auto src = random_bytes(200'000);

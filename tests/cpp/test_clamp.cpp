@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/clamp/clamp.h"
 
@@ -17,7 +18,7 @@ class ClampTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, ClampTest, testing::ValuesIn(usable_rows(clamp_kernels())),
                          RowName());
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = GuardedVector<uint8_t>;
 
 Bytes counting(size_t count) {
   Bytes bytes(count);
@@ -85,10 +86,10 @@ TEST_P(ClampTest, Int8IsUint8WithItsSignFlipped) {
 }
 
 TEST(Clamp, Int8) {
-  const std::vector<int8_t> src{-128, -21, -20, 0, 90, 91, 127};
-  std::vector<int8_t> dst(src.size());
+  const GuardedVector<int8_t> src{-128, -21, -20, 0, 90, 91, 127};
+  GuardedVector<int8_t> dst(src.size());
   clamp_s8(src.data(), dst.data(), static_cast<int64_t>(src.size()), -20, 90);
-  EXPECT_EQ(dst, (std::vector<int8_t>{-20, -20, -20, 0, 90, 90, 90}));
+  EXPECT_EQ(dst, (GuardedVector<int8_t>{-20, -20, -20, 0, 90, 90, 90}));
 }
 
 TEST(ClampList, EndsInRef) { EXPECT_EQ(clamp_kernels().back().isa, Isa::ref); }

@@ -5,16 +5,17 @@
 #include <random>
 #include <vector>
 
+#include "guarded.h"
 #include "kernels/concat/concat.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = GuardedVector<uint8_t>;
 
 struct Case {
   int64_t rows;
-  std::vector<int64_t> columns;
+  GuardedVector<int64_t> columns;
 };
 
 class ConcatTest : public testing::TestWithParam<Case> {};

@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "kernels/csr/edges.h"
 
 #include <gtest/gtest.h>
@@ -15,16 +16,16 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct Sorted {
-  std::vector<int64_t> crow, col, perm;
+  GuardedVector<int64_t> crow, col, perm;
   EdgeFault fault = EdgeFault::none;
   bool operator==(const Sorted&) const = default;
 };
 
 template <typename In, typename Out>
-Sorted sorted(const std::vector<int64_t>& src, const std::vector<int64_t>& dst, int64_t M,
+Sorted sorted(const GuardedVector<int64_t>& src, const GuardedVector<int64_t>& dst, int64_t M,
               int64_t N) {
-  const std::vector<In> from(src.begin(), src.end()), to(dst.begin(), dst.end());
-  std::vector<Out> crow(static_cast<size_t>(M) + 1), col(src.size()), perm(src.size());
+  const GuardedVector<In> from(src.begin(), src.end()), to(dst.begin(), dst.end());
+  GuardedVector<Out> crow(static_cast<size_t>(M) + 1), col(src.size()), perm(src.size());
   const auto fault =
       edge_rows({static_cast<int64_t>(src.size()), M, N, from.data(), to.data(), sizeof(In) == 8},
                 {crow.data(), col.data(), perm.data(), sizeof(Out) == 8});
@@ -35,7 +36,7 @@ TEST(EdgeRows, IsAStableSort) {
   std::mt19937 random(1);
   for (const int64_t count : {0, 1, 50, 300'000}) {
     const int64_t M = 70, N = 40;
-    std::vector<int64_t> src, dst;
+    GuardedVector<int64_t> src, dst;
     for (int64_t e = 0; e < count; ++e) {
       src.push_back(std::uniform_int_distribution<int64_t>(0, N - 1)(random));
       dst.push_back(std::uniform_int_distribution<int64_t>(0, M - 2)(random));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "guarded.h"
 #include "kernels/csr/transpose.h"
 #include "spmm_case.h"
 #include "threads.h"
@@ -21,7 +22,7 @@ struct Columns {
   bool operator==(const Columns& other) const {
     return ccol == other.ccol && row == other.row && perm == other.perm;
   }
-  std::vector<Out> ccol, row, perm;
+  GuardedVector<Out> ccol, row, perm;
   CsrColumns arrays;
   CsrFault fault;
 };
@@ -58,8 +59,8 @@ void check(const RandomCsr& a) {
   }
 }
 
-std::vector<int64_t> many_lengths() {
-  std::vector<int64_t> lengths(9000);
+GuardedVector<int64_t> many_lengths() {
+  GuardedVector<int64_t> lengths(9000);
   for (size_t i = 0; i < lengths.size(); ++i) {
     lengths[i] = static_cast<int64_t>(i % 91);
   }
@@ -71,7 +72,7 @@ TEST(CsrTranspose, AgainstSorting) {
   std::mt19937 random(1);
   for (const bool wide : {false, true}) {
     for (const auto& lengths :
-         {std::vector<int64_t>{}, {0}, {3, 0, 0, 5, 1}, {0, 0, 40, 0}, many_lengths()}) {
+         {GuardedVector<int64_t>{}, {0}, {3, 0, 0, 5, 1}, {0, 0, 40, 0}, many_lengths()}) {
       for (const int64_t N : {1, 7, 1000}) {
         const RandomCsr a(lengths, N, wide, random);
         check<int32_t>(a);

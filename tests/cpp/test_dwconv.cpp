@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conv_case.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/dwconv/dwconv.h"
 #include "threads.h"
@@ -29,10 +30,10 @@ struct Case {
 };
 
 // The accumulators by the formula of dwconv.h, in 64 bits.
-std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src,
-                                  const std::vector<int8_t>& weights) {
+GuardedVector<int64_t> accumulators(const Case& c, const GuardedVector<uint8_t>& src,
+                                    const GuardedVector<int8_t>& weights) {
   const auto& s = c.shape;
-  std::vector<int64_t> acc;
+  GuardedVector<int64_t> acc;
   for (int64_t n = 0; n < c.N; ++n) {
     for (int64_t oh = 0; oh < c.OH(); ++oh) {
       for (int64_t ow = 0; ow < c.OW(); ++ow) {
@@ -62,7 +63,7 @@ void check(const Case& c, DwconvFunction* function, DstType type, std::mt19937& 
   const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.C);
   const auto weights = random_bytes<int8_t>(random, s.C * s.KH * s.KW);
   const auto packed = dwconv_pack(s, weights.data());
-  std::vector<int8_t> unpacked(weights.size());
+  GuardedVector<int8_t> unpacked(weights.size());
   dwconv_unpack(packed, unpacked.data());
   ASSERT_EQ(unpacked, weights);
   const DstCase dst(random, s.C, c.N * c.OH() * c.OW() * s.C, type,
@@ -136,7 +137,7 @@ void compare_with_ref(const Case& c, DwconvFunction* function, const Plain& plai
   const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.C);
   const auto packed = dwconv_pack(s, random_bytes<int8_t>(random, s.C * s.KH * s.KW).data());
   std::uniform_real_distribution<float> scale(0.0005f, 0.003f), offset(-40.0f, 40.0f);
-  std::vector<float> scales, bias;
+  GuardedVector<float> scales, bias;
   for (int64_t i = 0; i < s.C; ++i) {
     scales.push_back(scale(random));
     bias.push_back(offset(random));
@@ -144,7 +145,7 @@ void compare_with_ref(const Case& c, DwconvFunction* function, const Plain& plai
   constexpr int64_t kGuard = 70;
   const int64_t count = c.N * c.OH() * c.OW() * s.C;
   const auto run = [&](DwconvFunction* row) {
-    std::vector<uint8_t> bytes(static_cast<size_t>(count + 2 * kGuard), 0xa5);
+    GuardedVector<uint8_t> bytes(static_cast<size_t>(count + 2 * kGuard), 0xa5);
     auto call = conv_call<DwconvCall>(c, packed, src);
     call.dst.data = bytes.data() + kGuard;
     call.dst.type = plain.type;
@@ -239,11 +240,11 @@ TEST_P(DwconvTest, ExtremeValuesDoNotSaturate) {
   const DwconvShape shape{16, 3, 3, 1, 1, 0, 0, 1, 1};
   // The values of src that are farthest from 0, as u8 and as u8 minus 128.
   for (const uint8_t source : {uint8_t{255}, uint8_t{0}}) {
-    const std::vector<uint8_t> src(16 * 9, source);
-    const std::vector<int8_t> weights(16 * 9, -128);
+    const GuardedVector<uint8_t> src(16 * 9, source);
+    const GuardedVector<int8_t> weights(16 * 9, -128);
     const auto packed = dwconv_pack(shape, weights.data());
-    const std::vector<float> scales(16, 1.0f), bias(16, 0.0f);
-    std::vector<float> dst(16);
+    const GuardedVector<float> scales(16, 1.0f), bias(16, 0.0f);
+    GuardedVector<float> dst(16);
     DwconvCall call;
     call.weights = &packed;
     call.N = call.OH = call.OW = 1;
@@ -256,7 +257,7 @@ TEST_P(DwconvTest, ExtremeValuesDoNotSaturate) {
     call.dst.bias = bias.data();
     dwconv(call, GetParam().function);
     const float sum = (source == 255 ? -1.0f : 1.0f) * 255.0f * 128.0f * 9.0f;
-    EXPECT_EQ(dst, std::vector<float>(16, sum)) << int{source};
+    EXPECT_EQ(dst, GuardedVector<float>(16, sum)) << int{source};
   }
 }
 
@@ -264,9 +265,9 @@ TEST(DwconvList, EndsInRef) { EXPECT_EQ(dwconv_kernels().back().isa, Isa::ref); 
 
 TEST(DwconvFits, RefusesWhatLeavesInt32) {
   const DwconvShape small{1, 3, 3, 1, 1, 0, 0, 1, 1};
-  EXPECT_TRUE(dwconv_fits(small, std::vector<int8_t>(9, -128).data()));
+  EXPECT_TRUE(dwconv_fits(small, GuardedVector<int8_t>(9, -128).data()));
   const DwconvShape large{1, 257, 257, 1, 1, 0, 0, 1, 1};
-  EXPECT_FALSE(dwconv_fits(large, std::vector<int8_t>(257 * 257, -128).data()));
+  EXPECT_FALSE(dwconv_fits(large, GuardedVector<int8_t>(257 * 257, -128).data()));
 }
 
 TEST(DwconvEpilogue, SeesEveryResultOnce) {
@@ -274,8 +275,8 @@ TEST(DwconvEpilogue, SeesEveryResultOnce) {
   std::mt19937 random(4);
   const auto src = random_bytes<uint8_t>(random, 2 * 7 * 5 * 20);
   const auto packed = dwconv_pack(shape, random_bytes<int8_t>(random, 20 * 9).data());
-  const std::vector<float> scales(20, 0.001f), bias(20, 0.0f);
-  std::vector<uint8_t> dst(src.size());
+  const GuardedVector<float> scales(20, 0.001f), bias(20, 0.0f);
+  GuardedVector<uint8_t> dst(src.size());
   std::vector<int> seen(src.size());
   DwconvCall call;
   call.weights = &packed;

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <random>
-#include <vector>
 
 #include "conv_f32_case.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/dwconv_f32/dwconv_f32.h"
 
@@ -17,8 +17,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, DwconvF32Test, testing::ValuesIn(usable_rows(dwco
                          RowName());
 
 // Reorders OC x KH x KW to KH x KW x OC.
-std::vector<float> taps_first(const Conv2dShape& s, const std::vector<float>& weights) {
-  std::vector<float> result(weights.size());
+GuardedVector<float> taps_first(const Conv2dShape& s, const GuardedVector<float>& weights) {
+  GuardedVector<float> result(weights.size());
   for (int64_t c = 0; c < s.OC; ++c) {
     for (int64_t tap = 0; tap < s.taps(); ++tap) {
       result[static_cast<size_t>(tap * s.OC + c)] =

@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "kernels/edge_heads/edge_heads.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <vector>
 
 #include "emulated.h"
 #include "kernel_rows.h"
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, EdgeHeadsTest, testing::ValuesIn(usable_rows(edge
                          RowName());
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t sources, DataType type, bool wide, int64_t H,
+  Case(const GuardedVector<int64_t>& lengths, int64_t sources, DataType type, bool wide, int64_t H,
        int64_t C, std::mt19937& random)
       : matrix(lengths, sources, wide, random),
         K(H * C),
@@ -71,8 +71,8 @@ struct Case {
   RandomCsr matrix;
   int64_t K;
   Elements weights, own, src, att, of_edges, of_nodes, of_att;
-  std::vector<int64_t> perm;
-  std::vector<int32_t> narrow_perm;
+  GuardedVector<int64_t> perm;
+  GuardedVector<int32_t> narrow_perm;
   EdgeHeadsCall call;
 };
 
@@ -80,7 +80,7 @@ void check(Case& found, EdgeHeadsStep step) {
   const auto& a = found.matrix;
   const int64_t H = found.call.H, C = found.call.C, K = found.K;
   for (int64_t m = 0; m < a.M; ++m) {
-    std::vector<double> sums(static_cast<size_t>(K)), of_att(static_cast<size_t>(K));
+    GuardedVector<double> sums(static_cast<size_t>(K)), of_att(static_cast<size_t>(K));
     for (auto e = a.crow[static_cast<size_t>(m)]; e < a.crow[static_cast<size_t>(m) + 1]; ++e) {
       const auto n = a.col[static_cast<size_t>(e)], p = found.perm[static_cast<size_t>(e)];
       for (int64_t h = 0; h < H; ++h) {

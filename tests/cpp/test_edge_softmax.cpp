@@ -1,9 +1,9 @@
+#include "guarded.h"
 #include "kernels/edge_softmax/edge_softmax.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <vector>
 
 #include "kernel_rows.h"
 #include "spmm_case.h"
@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, EdgeSoftmaxTest,
 constexpr double kSlope = 0.25;
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t sources, DataType type, bool wide, int64_t H,
+  Case(const GuardedVector<int64_t>& lengths, int64_t sources, DataType type, bool wide, int64_t H,
        bool of_nodes, std::mt19937& random)
       : matrix(lengths, sources, wide, random),
         scores(type, normal_numbers(matrix.nnz() * H, random)),

@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "kernels/edge_stats/edge_stats.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +19,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, EdgeStatsTest, testing::ValuesIn(usable_rows(edge
                          RowName());
 
 // Small whole numbers, so that many messages are equal, and some are 0.
-std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
-  std::vector<double> numbers;
+GuardedVector<double> few_numbers(int64_t count, std::mt19937& random) {
+  GuardedVector<double> numbers;
   for (int64_t i = 0; i < count; ++i) {
     numbers.push_back(std::uniform_int_distribution<int>(-2, 2)(random));
   }
@@ -29,7 +30,7 @@ std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
 enum class Wanted : uint8_t { all, smallest, largest };
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t columns, DataType of, bool wide, bool shifted,
+  Case(const GuardedVector<int64_t>& lengths, int64_t columns, DataType of, bool wide, bool shifted,
        Wanted wanted, int64_t features, std::mt19937& random)
       : matrix(lengths, columns, wide, random),
         K(features),
@@ -85,7 +86,7 @@ struct Case {
 void check(const Case& found) {
   const auto& a = found.matrix;
   const auto& call = found.call;
-  std::vector<double> of_src(static_cast<size_t>(a.N * found.K));
+  GuardedVector<double> of_src(static_cast<size_t>(a.N * found.K));
   for (int64_t m = 0; m < a.M; ++m) {
     const auto begin = static_cast<size_t>(a.crow[static_cast<size_t>(m)]);
     const auto end = static_cast<size_t>(a.crow[static_cast<size_t>(m) + 1]);

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "exact_function.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/eltwise_bf16/eltwise_bf16.h"
 #include "kernels/gemm/half.h"
@@ -26,7 +26,7 @@ double allowed(double x, double exact) {
   return half + std::max(0x1p-12 * std::fabs(exact), 0x1p-20 * std::fabs(x)) + 1e-36;
 }
 
-void check(EltwiseBf16Function* row, const std::vector<uint16_t>& src) {
+void check(EltwiseBf16Function* row, const GuardedVector<uint16_t>& src) {
   for (const auto& [function, same] : kFloatFunctions) {
     auto values = src;
     row(function, values.data(), static_cast<int64_t>(values.size()));
@@ -41,7 +41,7 @@ void check(EltwiseBf16Function* row, const std::vector<uint16_t>& src) {
 
 // All numbers below 1e12 in magnitude.
 TEST_P(EltwiseBf16Test, EveryNumber) {
-  std::vector<uint16_t> src;
+  GuardedVector<uint16_t> src;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = bf16_to_float(static_cast<uint16_t>(bits));
     if (std::isfinite(value) && std::fabs(value) < 1e12f) {
@@ -53,7 +53,7 @@ TEST_P(EltwiseBf16Test, EveryNumber) {
 
 TEST_P(EltwiseBf16Test, EveryCount) {
   for (size_t count = 0; count <= 70; ++count) {
-    std::vector<uint16_t> src(count);
+    GuardedVector<uint16_t> src(count);
     for (size_t i = 0; i < count; ++i) {
       src[i] = float_to_bf16(0.37f * static_cast<float>(i) - 6.0f);
     }
@@ -64,7 +64,7 @@ TEST_P(EltwiseBf16Test, EveryCount) {
 TEST_P(EltwiseBf16Test, WhatIsNotFinite) {
   for (const auto& [function, same] : kFloatFunctions) {
     // NaNs of various bits and of both signs.
-    std::vector<uint16_t> values{0x7f80, 0x7fc0, 0x7fff, 0xffff, 0x7f81, 0};
+    GuardedVector<uint16_t> values{0x7f80, 0x7fc0, 0x7fff, 0xffff, 0x7f81, 0};
     GetParam().function(function, values.data(), static_cast<int64_t>(values.size()));
     EXPECT_EQ(values[0], 0x7f80);
     for (size_t i = 1; i < 5; ++i) {
@@ -75,7 +75,7 @@ TEST_P(EltwiseBf16Test, WhatIsNotFinite) {
 }
 
 TEST(EltwiseBf16, ThreadsDoNotMatter) {
-  std::vector<uint16_t> src(200001);
+  GuardedVector<uint16_t> src(200001);
   for (size_t i = 0; i < src.size(); ++i) {
     src[i] = float_to_bf16(std::sin(static_cast<float>(i)) * 5.0f);
   }

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "exact_function.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/eltwise_f32/eltwise_f32.h"
 
@@ -18,9 +18,9 @@ class EltwiseF32Test : public testing::TestWithParam<KernelRow<EltwiseF32Functio
 INSTANTIATE_TEST_SUITE_P(Rows, EltwiseF32Test,
                          testing::ValuesIn(usable_rows(eltwise_f32_kernels())), RowName());
 
-void check(EltwiseF32Function* row, const std::vector<float>& src) {
+void check(EltwiseF32Function* row, const GuardedVector<float>& src) {
   for (const auto& [function, same] : kFloatFunctions) {
-    std::vector<float> values = src;
+    GuardedVector<float> values = src;
     row(function, values.data(), static_cast<int64_t>(values.size()));
     for (size_t i = 0; i < src.size(); ++i) {
       const auto x = static_cast<double>(src[i]);
@@ -33,7 +33,7 @@ void check(EltwiseF32Function* row, const std::vector<float>& src) {
 
 TEST_P(EltwiseF32Test, EveryCount) {
   for (size_t count = 0; count <= 40; ++count) {
-    std::vector<float> src(count);
+    GuardedVector<float> src(count);
     for (size_t i = 0; i < count; ++i) {
       src[i] = 0.37f * static_cast<float>(i) - 6.0f;
     }
@@ -42,7 +42,7 @@ TEST_P(EltwiseF32Test, EveryCount) {
 }
 
 TEST_P(EltwiseF32Test, EveryMagnitude) {
-  std::vector<float> src;
+  GuardedVector<float> src;
   for (float value = 1e-30f; value < 1e12f; value *= 1.03f) {
     src.push_back(value);
     src.push_back(-value);
@@ -55,7 +55,7 @@ TEST_P(EltwiseF32Test, EveryMagnitude) {
 
 // The intervals of the piecewise polynomials end in here; the step is a few numbers.
 TEST_P(EltwiseF32Test, DenselyWhereFunctionsBend) {
-  std::vector<float> src;
+  GuardedVector<float> src;
   for (float value = -6.0f; value < 6.0f; value += 0x1p-14f) {
     src.push_back(value);
   }
@@ -72,7 +72,7 @@ TEST_P(EltwiseF32Test, DenselyWhereFunctionsBend) {
 
 TEST_P(EltwiseF32Test, WhatIsNotFinite) {
   for (const auto& [function, same] : kFloatFunctions) {
-    std::vector<float> values{std::numeric_limits<float>::infinity(), std::nanf(""), 0.0f};
+    GuardedVector<float> values{std::numeric_limits<float>::infinity(), std::nanf(""), 0.0f};
     GetParam().function(function, values.data(), 3);
     EXPECT_EQ(values[0], std::numeric_limits<float>::infinity());
     EXPECT_TRUE(std::isnan(values[1]));

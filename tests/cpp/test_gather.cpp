@@ -1,9 +1,9 @@
+#include "guarded.h"
 #include "kernels/gather/gather.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
-#include <vector>
 
 #include "kernel_rows.h"
 #include "threads.h"
@@ -22,18 +22,18 @@ TEST(Gather, EveryLength) {
       for (const bool wraps : {false, true}) {
         const bool wide = bytes % 2 == 0;
         const int64_t E = 500, stride = bytes + 5;
-        std::vector<std::byte> src(static_cast<size_t>((N - 1) * stride + bytes));
+        GuardedVector<std::byte> src(static_cast<size_t>((N - 1) * stride + bytes));
         for (auto& byte : src) {
           byte = static_cast<std::byte>(between(0, 255));
         }
-        std::vector<int64_t> index(static_cast<size_t>(E));
+        GuardedVector<int64_t> index(static_cast<size_t>(E));
         for (auto& number : index) {
           number = between(0, 9) == 0 ? between(-3 * N, 3 * N) : between(0, N - 1);
         }
         index[3] = wide ? INT64_MIN : INT32_MIN;
         index[4] = wide ? INT64_MAX : INT32_MAX;
-        const std::vector<int32_t> narrow(index.begin(), index.end());
-        std::vector<std::byte> dst(static_cast<size_t>(E * bytes), std::byte{7}), expected = dst;
+        const GuardedVector<int32_t> narrow(index.begin(), index.end());
+        GuardedVector<std::byte> dst(static_cast<size_t>(E * bytes), std::byte{7}), expected = dst;
         for (int64_t e = 0; e < E; ++e) {
           int64_t row = index[static_cast<size_t>(e)];
           row += wraps && row < 0 ? N : 0;
@@ -63,12 +63,12 @@ TEST(Gather, LongRowsByEachIsa) {
   for (const auto& row : usable_rows(copy_row_kernels())) {
     for (int64_t bytes = kLongRow; bytes < kLongRow + 700; bytes += 61) {
       constexpr int64_t kRows = 5;
-      std::vector<std::byte> src(static_cast<size_t>(kRows * bytes));
+      GuardedVector<std::byte> src(static_cast<size_t>(kRows * bytes));
       for (auto& byte : src) {
         byte = static_cast<std::byte>(random());
       }
-      const std::vector<int64_t> index{4, 0, 3, 3};
-      std::vector<std::byte> dst(index.size() * static_cast<size_t>(bytes)), expected;
+      const GuardedVector<int64_t> index{4, 0, 3, 3};
+      GuardedVector<std::byte> dst(index.size() * static_cast<size_t>(bytes)), expected;
       for (const int64_t number : index) {
         const auto begin = src.begin() + number * bytes;
         expected.insert(expected.end(), begin, begin + bytes);

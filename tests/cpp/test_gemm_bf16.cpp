@@ -2,10 +2,10 @@
 
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "emulated.h"
 #include "gemm_case.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
@@ -156,7 +156,7 @@ TEST_P(GemmBf16Test, PackedOnce) {
 
 // Unpacking gives b, rounded.
 void expect_unpacked(const GemmBf16Packed& packed, const TestMatrix& b) {
-  std::vector<uint16_t> plain(static_cast<size_t>(packed.K() * packed.N()));
+  GuardedVector<uint16_t> plain(static_cast<size_t>(packed.K() * packed.N()));
   packed.unpack(plain.data(), packed.N(), 1);
   for (int64_t k = 0; k < packed.K(); ++k) {
     for (int64_t n = 0; n < packed.N(); ++n) {

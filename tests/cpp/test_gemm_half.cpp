@@ -2,8 +2,8 @@
 
 #include <cmath>
 #include <limits>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/half.h"
@@ -20,15 +20,15 @@ INSTANTIATE_TEST_SUITE_P(Rows, GemmHalfTest, testing::ValuesIn(usable_rows(gemm_
 // Every 16-bit pattern to float and back, and floats around every rounding boundary.
 TEST_P(GemmHalfTest, Conversions) {
   const GemmKernels& kernels = GetParam().function();
-  std::vector<uint16_t> halves(1 << 16);
+  GuardedVector<uint16_t> halves(1 << 16);
   for (size_t i = 0; i < halves.size(); ++i) {
     halves[i] = static_cast<uint16_t>(i);
   }
   const auto count = static_cast<int64_t>(halves.size());
   for (const DataType type : {DataType::bf16, DataType::f16}) {
-    std::vector<float> floats(halves.size());
+    GuardedVector<float> floats(halves.size());
     kernels.load({halves.data(), type, count, 1, 1, count, floats.data(), count});
-    std::vector<float> between;
+    GuardedVector<float> between;
     for (size_t i = 0; i < halves.size(); ++i) {
       const float expected = element_to_float(halves.data(), type, static_cast<int64_t>(i));
       ASSERT_EQ(float_to_bits(floats[i]), float_to_bits(expected)) << i;
@@ -38,7 +38,7 @@ TEST_P(GemmHalfTest, Conversions) {
       between.insert(between.end(), {floats[i], middle, std::nextafter(middle, infinity),
                                      std::nextafter(middle, -infinity)});
     }
-    std::vector<uint16_t> rounded(between.size()), expected(between.size());
+    GuardedVector<uint16_t> rounded(between.size()), expected(between.size());
     kernels.store(between.data(), static_cast<int64_t>(between.size()), rounded.data(), type);
     for (size_t i = 0; i < between.size(); ++i) {
       const auto index = static_cast<int64_t>(i);

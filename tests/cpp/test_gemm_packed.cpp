@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <vector>
 
 #include "emulated.h"
 #include "gemm_case.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/packed.h"
@@ -89,7 +89,7 @@ TEST_P(GemmPackedTest, FewRows) {
 
 TEST_P(GemmPackedTest, KeepsEveryBit) {
   constexpr int64_t kK = 256, kN = 256;
-  std::vector<uint16_t> halves(kK * kN), back(kK * kN);
+  GuardedVector<uint16_t> halves(kK * kN), back(kK * kN);
   for (size_t i = 0; i < halves.size(); ++i) {
     halves[i] = static_cast<uint16_t>(i);  // every NaN too
   }
@@ -100,11 +100,11 @@ TEST_P(GemmPackedTest, KeepsEveryBit) {
 
 TEST_P(GemmPackedTest, InMemoryOfTheCaller) {
   constexpr int64_t kK = 300, kN = 70;
-  std::vector<float> b(kK * kN), back(kK * kN);
+  GuardedVector<float> b(kK * kN), back(kK * kN);
   std::iota(b.begin(), b.end(), 0.0f);
   const GemmMatrix matrix{b.data(), DataType::f32, kN, 1, 0};
   const GemmPacked owner(matrix, kK, kN, GetParam().function);
-  std::vector<float> memory(owner.bytes() / sizeof(float));
+  GuardedVector<float> memory(owner.bytes() / sizeof(float));
   GemmPacked(memory.data(), DataType::f32, kK, kN, GetParam().function).pack(matrix);
   const GemmPacked reader(memory.data(), DataType::f32, kK, kN, GetParam().function);
   reader.unpack(back.data(), kN, 1);
@@ -120,17 +120,17 @@ TEST_P(GemmPackedTest, InMemoryOfTheCaller) {
 // Panels of every width unpack to what was packed, whatever this CPU's own width is.
 TEST(GemmPackedPanels, OfAnotherCpu) {
   constexpr int64_t kK = 300, kN = 70;
-  std::vector<float> b(kK * kN), back(kK * kN);
+  GuardedVector<float> b(kK * kN), back(kK * kN);
   std::iota(b.begin(), b.end(), 0.0f);
   for (int64_t nr = 4; nr <= kGemmMaxNr; nr += 4) {
-    std::vector<float> memory(static_cast<size_t>(kK * round_up(kN, nr)));
+    GuardedVector<float> memory(static_cast<size_t>(kK * round_up(kN, nr)));
     GemmPacked packed(memory.data(), DataType::f32, kK, kN, nr);
     EXPECT_EQ(packed.row(), nullptr);
     ASSERT_EQ(packed.bytes(), memory.size() * sizeof(float));
     packed.pack({b.data(), DataType::f32, kN, 1, 0});
     for (const auto& row : usable_rows(gemm_kernels())) {
       if (row.function().nr == nr) {
-        std::vector<float> of_row(memory.size());
+        GuardedVector<float> of_row(memory.size());
         GemmPacked(of_row.data(), DataType::f32, kK, kN, row.function)
             .pack({b.data(), DataType::f32, kN, 1, 0});
         EXPECT_EQ(of_row, memory) << row.name;

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/half.h"
 #include "kernels/layer_norm/layer_norm.h"
@@ -34,8 +34,8 @@ struct Numbers {
   void* data() { return bf16 ? static_cast<void*>(words.data()) : floats.data(); }
 
   bool bf16;
-  std::vector<float> floats;
-  std::vector<uint16_t> words;
+  GuardedVector<float> floats;
+  GuardedVector<uint16_t> words;
 };
 
 void check(const Problem& p, LayerNormFunction* function) {
@@ -47,7 +47,7 @@ void check(const Problem& p, LayerNormFunction* function) {
     src.set(i, normal(random));
     addend.set(i, normal(random));
   }
-  std::vector<float> gamma(size(p.columns)), beta(size(p.columns));
+  GuardedVector<float> gamma(size(p.columns)), beta(size(p.columns));
   std::generate(gamma.begin(), gamma.end(), [&] { return normal(random); });
   std::generate(beta.begin(), beta.end(), [&] { return normal(random); });
   LayerNormCall call;
@@ -62,7 +62,7 @@ void check(const Problem& p, LayerNormFunction* function) {
   call.beta = p.affine ? beta.data() : nullptr;
   layer_norm(call, function);
   for (int64_t r = 0; r < p.rows; ++r) {
-    std::vector<double> x;
+    GuardedVector<double> x;
     double mean = 0, variance = 0, farthest = 0;
     for (int64_t c = 0; c < p.columns; ++c) {
       const size_t i = size(r * p.columns + c);
@@ -136,10 +136,10 @@ TEST_P(LayerNormTest, QuantizesWhatItWrites) {
   constexpr int64_t kNumbers = 40 * 77;
   std::mt19937 random(3);
   std::normal_distribution<float> normal(1.0f, 2.0f);
-  std::vector<float> src(kNumbers), addend(kNumbers), sum(kNumbers), dst(kNumbers);
+  GuardedVector<float> src(kNumbers), addend(kNumbers), sum(kNumbers), dst(kNumbers);
   std::generate(src.begin(), src.end(), [&] { return normal(random); });
   std::generate(addend.begin(), addend.end(), [&] { return normal(random); });
-  std::vector<uint8_t> expected(kNumbers), beside(kNumbers), alone(kNumbers);
+  GuardedVector<uint8_t> expected(kNumbers), beside(kNumbers), alone(kNumbers);
   LayerNormCall call;
   call.rows = 40;
   call.columns = 77;
@@ -163,7 +163,7 @@ TEST_P(LayerNormTest, QuantizesWhatItWrites) {
 }
 
 TEST_P(LayerNormTest, InPlace) {
-  std::vector<float> x(3 * 50), other(3 * 50), expected(3 * 50);
+  GuardedVector<float> x(3 * 50), other(3 * 50), expected(3 * 50);
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] = static_cast<float>(i % 13) - 4.0f;
     other[i] = static_cast<float>(i % 7);

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/lookup_table/lookup_table.h"
 
@@ -16,7 +16,7 @@ class LookupTableTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, LookupTableTest,
                          testing::ValuesIn(usable_rows(lookup_table_kernels())), RowName());
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = GuardedVector<uint8_t>;
 
 Bytes random_bytes(size_t count, unsigned seed) {
   std::mt19937 generator(seed);

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <limits>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/lstm_cell/lstm_cell.h"
 
@@ -19,10 +19,10 @@ INSTANTIATE_TEST_SUITE_P(Rows, LstmCellTest, testing::ValuesIn(usable_rows(lstm_
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-void check(const std::vector<float>& gates, const std::vector<float>& before,
+void check(const GuardedVector<float>& gates, const GuardedVector<float>& before,
            LstmCellFunction* function) {
   const size_t size = before.size();
-  std::vector<float> c = before, h(size);
+  GuardedVector<float> c = before, h(size);
   function({static_cast<int64_t>(size), gates.data(), c.data(), h.data()});
   for (size_t j = 0; j < size; ++j) {
     const auto gate = [&](size_t index) { return static_cast<double>(gates[index * size + j]); };
@@ -40,7 +40,7 @@ TEST_P(LstmCellTest, EverySize) {
   for (const float most : {1.0f, 8.0f, 100.0f, 1e6f}) {
     std::uniform_real_distribution<float> any(-most, most), state(-4.0f, 4.0f);
     for (size_t size = 0; size <= 70; ++size) {
-      std::vector<float> gates(4 * size), c(size);
+      GuardedVector<float> gates(4 * size), c(size);
       for (auto& value : gates) {
         value = any(random);
       }
@@ -56,11 +56,11 @@ TEST_P(LstmCellTest, WhatIsNotFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   // Columns: all gates open, all closed, then a NaN in each gate in turn.
   const float nan = std::nanf("");
-  const std::vector<float> gates{kInfinity, -kInfinity, nan, 1,   1,   1,   1,  //
-                                 kInfinity, -kInfinity, 1,   nan, 1,   1,   1,  //
-                                 kInfinity, -kInfinity, 1,   1,   nan, 1,   1,  //
-                                 kInfinity, -kInfinity, 1,   1,   1,   nan, 1};
-  std::vector<float> c{0.5f, 0.5f, 1, 1, 1, 1, nan}, h(7);
+  const GuardedVector<float> gates{kInfinity, -kInfinity, nan, 1,   1,   1,   1,  //
+                                   kInfinity, -kInfinity, 1,   nan, 1,   1,   1,  //
+                                   kInfinity, -kInfinity, 1,   1,   nan, 1,   1,  //
+                                   kInfinity, -kInfinity, 1,   1,   1,   nan, 1};
+  GuardedVector<float> c{0.5f, 0.5f, 1, 1, 1, 1, nan}, h(7);
   GetParam().function({7, gates.data(), c.data(), h.data()});
   EXPECT_FLOAT_EQ(c[0], 1.5f);
   EXPECT_FLOAT_EQ(h[0], std::tanh(1.5f));
@@ -76,7 +76,7 @@ TEST_P(LstmCellTest, WhatIsNotFinite) {
 
 TEST(LstmCells, Strides) {
   constexpr int64_t kSize = 5, kBatch = 3;
-  std::vector<float> gates(kBatch * 30, 0.5f), c(kBatch * 7, 1.0f), h(kBatch * 9, -7.0f);
+  GuardedVector<float> gates(kBatch * 30, 0.5f), c(kBatch * 7, 1.0f), h(kBatch * 9, -7.0f);
   lstm_cells({kSize, gates.data(), c.data(), h.data()}, kBatch, {30, 7, 9});
   for (int64_t b = 0; b < kBatch; ++b) {
     for (int64_t j = 0; j < 9; ++j) {

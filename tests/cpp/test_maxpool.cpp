@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/maxpool/maxpool.h"
 
@@ -24,13 +24,13 @@ struct Image {
       value = static_cast<uint8_t>(generator() % 256);
     }
   }
-  std::vector<uint8_t> src;
+  GuardedVector<uint8_t> src;
 };
 
 // The formula of maxpool.h for one byte; zeros around the image change no maximum of bytes.
-uint8_t expected_value(const MaxpoolShape& s, const std::vector<uint8_t>& src, int64_t oh,
+uint8_t expected_value(const MaxpoolShape& s, const GuardedVector<uint8_t>& src, int64_t oh,
                        int64_t ow, int64_t c) {
-  std::vector<uint8_t> taps{0};
+  GuardedVector<uint8_t> taps{0};
   for (int64_t h = oh * s.SH - s.PH; h < oh * s.SH - s.PH + s.KH * s.DH; h += s.DH) {
     for (int64_t w = ow * s.SW - s.PW; w < ow * s.SW - s.PW + s.KW * s.DW; w += s.DW) {
       const bool inside = h >= 0 && h < s.H && w >= 0 && w < s.W;
@@ -43,9 +43,9 @@ uint8_t expected_value(const MaxpoolShape& s, const std::vector<uint8_t>& src, i
 void check(MaxpoolFunction* function, MaxpoolShape s) {
   const Image image(s);
   // Blocks of exactly this size, so that AddressSanitizer detects any byte accessed past them.
-  std::vector<uint8_t> scratch(static_cast<size_t>(s.W * s.C));
+  GuardedVector<uint8_t> scratch(static_cast<size_t>(s.W * s.C));
   for (int64_t oh = 0; oh < s.OH; ++oh) {
-    std::vector<uint8_t> dst(static_cast<size_t>(s.OW * s.C), 0xa5);
+    GuardedVector<uint8_t> dst(static_cast<size_t>(s.OW * s.C), 0xa5);
     function(s, image.src.data(), oh, dst.data(), scratch.data());
     for (int64_t ow = 0; ow < s.OW; ++ow) {
       for (int64_t c = 0; c < s.C; ++c) {
@@ -124,15 +124,15 @@ TEST_P(MaxpoolTest, WindowsThatLeaveTheImage) {
 TEST(Maxpool, AllImagesAndRows) {
   const auto shape = sized(
       {.N = 3, .H = 40, .W = 41, .C = 35, .KH = 3, .KW = 2, .SH = 2, .SW = 1, .PH = 1, .PW = 0});
-  std::vector<uint8_t> src(static_cast<size_t>(shape.N * shape.H * shape.W * shape.C));
+  GuardedVector<uint8_t> src(static_cast<size_t>(shape.N * shape.H * shape.W * shape.C));
   std::mt19937 generator(1);
   for (auto& value : src) {
     value = static_cast<uint8_t>(generator() % 256);
   }
   const auto row = static_cast<size_t>(shape.OW * shape.C);
-  std::vector<uint8_t> dst(static_cast<size_t>(shape.N * shape.OH) * row);
+  GuardedVector<uint8_t> dst(static_cast<size_t>(shape.N * shape.OH) * row);
   maxpool_u8(shape, src.data(), dst.data());
-  std::vector<uint8_t> expected(row);
+  GuardedVector<uint8_t> expected(row);
   for (int64_t n = 0; n < shape.N; ++n) {
     for (int64_t oh = 0; oh < shape.OH; ++oh) {
       maxpool_ref(shape, src.data() + n * shape.H * shape.W * shape.C, oh, expected.data(),

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <limits>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/maxpool_f32/maxpool_f32.h"
 
@@ -36,14 +36,14 @@ void check(MaxpoolF32Shape s, MaxpoolF32Function* function, std::mt19937& random
   // Few distinct values, so that many are equal, with NaNs and infinities among them.
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::uniform_int_distribution<int> any(0, 40);
-  std::vector<float> src(static_cast<size_t>(s.H * s.W));
+  GuardedVector<float> src(static_cast<size_t>(s.H * s.W));
   for (auto& value : src) {
     const int drawn = any(random);
     value = drawn == 0 ? std::nanf("") : drawn < 9 ? -kInfinity : static_cast<float>(drawn % 7);
   }
   const auto count = static_cast<size_t>(s.OH * s.OW);
-  std::vector<float> dst(count);
-  std::vector<int64_t> indices(count);
+  GuardedVector<float> dst(count);
+  GuardedVector<int64_t> indices(count);
   function(s, src.data(), dst.data(), indices.data());
   for (int64_t i = 0; i < s.OH * s.OW; ++i) {
     int64_t place = -1;

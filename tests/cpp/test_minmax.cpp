@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/minmax/minmax.h"
 
@@ -21,7 +21,7 @@ TEST_P(MinMaxTest, EveryLengthMatchesRef) {
   std::mt19937 generator(1);
   std::normal_distribution<float> normal(0.0f, 10.0f);
   for (int64_t count = 1; count <= 130; ++count) {
-    std::vector<float> src(static_cast<size_t>(count));
+    GuardedVector<float> src(static_cast<size_t>(count));
     for (auto& value : src) {
       value = normal(generator);
     }
@@ -35,7 +35,7 @@ TEST_P(MinMaxTest, EveryLengthMatchesRef) {
 TEST_P(MinMaxTest, TheExtremeMayBeAnywhere) {
   constexpr int64_t kCount = 67;
   for (int64_t at = 0; at < kCount; ++at) {
-    std::vector<float> src(kCount, 1.0f);
+    GuardedVector<float> src(kCount, 1.0f);
     src[static_cast<size_t>(at)] = -2.0f;
     EXPECT_EQ(GetParam().function(src.data(), kCount).min, -2.0f) << at;
     src[static_cast<size_t>(at)] = 3.0f;
@@ -46,7 +46,7 @@ TEST_P(MinMaxTest, TheExtremeMayBeAnywhere) {
 TEST_P(MinMaxTest, NaNsAreSkipped) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const int64_t count : {1, 8, 16, 17, 32, 33, 100}) {
-    std::vector<float> src(static_cast<size_t>(count), nan);
+    GuardedVector<float> src(static_cast<size_t>(count), nan);
     const MinMax none = GetParam().function(src.data(), count);
     EXPECT_TRUE(std::isinf(none.min) && none.min > 0);
     EXPECT_TRUE(std::isinf(none.max) && none.max < 0);
@@ -63,7 +63,7 @@ TEST(MinMaxList, EndsInRefAndNamesAreUnique) {
 }
 
 TEST(MinMaxDispatch, LongRowsGoThroughTheParallelHook) {
-  std::vector<float> src(100000, 0.5f);
+  GuardedVector<float> src(100000, 0.5f);
   src[99999] = 9.0f;
   src[50000] = -9.0f;
   const MinMax result = minmax(src.data(), static_cast<int64_t>(src.size()));

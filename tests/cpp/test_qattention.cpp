@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/qattention/qattention.h"
 #include "threads.h"
@@ -29,13 +30,13 @@ struct Problem {
   ByteQuantizer query_q{0.031f, 121}, key_q{0.027f, 140}, value_q{0.02f, 117};
   ByteQuantizer weight_q{1.0f / 255, 0}, dst_q{0.01f, 131};
   float scale = 0.06f;
-  std::vector<uint8_t> query{}, key{}, value{};
-  std::vector<float> mask{};  // L x S of every head, or empty
+  GuardedVector<uint8_t> query{}, key{}, value{};
+  GuardedVector<float> mask{};  // L x S of every head, or empty
 
   Problem& fill(unsigned seed) {
     std::mt19937 random(seed);
     const auto bytes = [&](int64_t rows) {
-      std::vector<uint8_t> result(size(N * H * rows * E));
+      GuardedVector<uint8_t> result(size(N * H * rows * E));
       std::generate(result.begin(), result.end(),
                     [&] { return static_cast<uint8_t>(random() >> 13); });
       return result;
@@ -80,16 +81,16 @@ struct Problem {
     return result;
   }
 
-  std::vector<float> run(QattentionFunction* row) const {
-    std::vector<float> result(query.size());
+  GuardedVector<float> run(QattentionFunction* row) const {
+    GuardedVector<float> result(query.size());
     auto now = call();
     now.dst_f32 = dst(result.data());
     qattention(now, row);
     return result;
   }
 
-  std::vector<uint8_t> run_to_bytes(QattentionFunction* row) const {
-    std::vector<uint8_t> result(query.size());
+  GuardedVector<uint8_t> run_to_bytes(QattentionFunction* row) const {
+    GuardedVector<uint8_t> result(query.size());
     auto now = call();
     now.dst_u8 = dst(result.data());
     qattention(now, row);
@@ -103,12 +104,12 @@ struct Problem {
   }
 
   struct Weights {
-    std::vector<double> values;
+    GuardedVector<double> values;
     std::vector<bool> near_tie;  // f32 may round to the other neighbor
   };
 
   Weights weights(int64_t n, int64_t h, int64_t l) const {
-    std::vector<double> scores(size(S));
+    GuardedVector<double> scores(size(S));
     for (int64_t s = 0; s < S; ++s) {
       double sum = 0;
       for (int64_t e = 0; e < E; ++e) {
@@ -146,7 +147,7 @@ struct Problem {
     }
   }
 
-  void check_row(const std::vector<float>& f32, const std::vector<uint8_t>& bytes, int64_t n,
+  void check_row(const GuardedVector<float>& f32, const GuardedVector<uint8_t>& bytes, int64_t n,
                  int64_t h, int64_t l) const {
     const auto expected = weights(n, h, l);
     for (int64_t e = 0; e < E; ++e) {
@@ -228,9 +229,9 @@ TEST_P(QattentionTest, MasksAndRowsOfNothing) {
 TEST_P(QattentionTest, MasksThatBroadcast) {
   Problem problem{.L = 12, .S = 33};
   problem.fill(6);
-  const std::vector<float> column(12, 0.7f);  // the same for all keys: changes nothing
+  const GuardedVector<float> column(12, 0.7f);  // the same for all keys: changes nothing
   const auto expected = problem.run(GetParam().function);
-  std::vector<float> result(expected.size());
+  GuardedVector<float> result(expected.size());
   auto call = problem.call();
   call.mask = {column.data(), 0, 0, 1, 0};
   call.dst_f32 = problem.dst(result.data());

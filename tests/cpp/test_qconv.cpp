@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conv_case.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/qconv/qconv.h"
 
@@ -30,11 +31,11 @@ struct Case {
 };
 
 // The accumulators by the formula of qconv.h, in 64 bits.
-std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src,
-                                  const std::vector<int8_t>& weights) {
+GuardedVector<int64_t> accumulators(const Case& c, const GuardedVector<uint8_t>& src,
+                                    const GuardedVector<int8_t>& weights) {
   const auto& s = c.shape;
   const int64_t inputs = s.IC / s.G, outputs = s.OC / s.G;
-  std::vector<int64_t> acc;
+  GuardedVector<int64_t> acc;
   for (int64_t n = 0; n < c.N; ++n) {
     for (int64_t oh = 0; oh < c.OH(); ++oh) {
       for (int64_t ow = 0; ow < c.OW(); ++ow) {
@@ -60,9 +61,9 @@ std::vector<int64_t> accumulators(const Case& c, const std::vector<uint8_t>& src
 }
 
 // Like trained weights, of which few are large. Untrained weights have a deviation of about 40.
-std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count, float deviation = 30.0f) {
+GuardedVector<int8_t> bell_shaped(std::mt19937& random, int64_t count, float deviation = 30.0f) {
   std::normal_distribution<float> normal(0.0f, deviation);
-  std::vector<int8_t> result;
+  GuardedVector<int8_t> result;
   for (int64_t i = 0; i < count; ++i) {
     result.push_back(static_cast<int8_t>(std::clamp(normal(random), -128.0f, 127.0f)));
   }
@@ -71,7 +72,7 @@ std::vector<int8_t> bell_shaped(std::mt19937& random, int64_t count, float devia
 
 // One of `one_of` bytes is above 127, as when src has seven bits except for inputs that calibration
 // has not seen; 0: none.
-std::vector<uint8_t> low_bytes(std::mt19937& random, int64_t count, unsigned one_of) {
+GuardedVector<uint8_t> low_bytes(std::mt19937& random, int64_t count, unsigned one_of) {
   auto result = random_bytes<uint8_t>(random, count);
   for (auto& byte : result) {
     byte = one_of != 0 && random() % one_of == 0 ? byte | 0x80 : byte & 0x7f;
@@ -80,7 +81,7 @@ std::vector<uint8_t> low_bytes(std::mt19937& random, int64_t count, unsigned one
 }
 
 void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& random,
-           QconvForm form = QconvForm::whole, std::vector<uint8_t> src = {}) {
+           QconvForm form = QconvForm::whole, GuardedVector<uint8_t> src = {}) {
   const auto& s = c.shape;
   const int64_t K = s.IC / s.G * s.KH * s.KW;
   if (src.empty()) {
@@ -92,7 +93,7 @@ void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& r
   if (form == QconvForm::whole) {
     ASSERT_EQ(packed.bytes, qconv_packed_bytes(s));
   }
-  std::vector<int8_t> unpacked(weights.size());
+  GuardedVector<int8_t> unpacked(weights.size());
   qconv_unpack(packed, unpacked.data());
   ASSERT_EQ(unpacked, weights);
   const DstCase dst(random, s.OC, c.N * c.OH() * c.OW() * s.OC, type,
@@ -210,9 +211,9 @@ TEST_P(QconvTest, LargestLowSources) {
   for (const int8_t weight : {int8_t{127}, int8_t{-128}}) {
     for (const uint8_t high : {uint8_t{127}, uint8_t{255}}) {
       const QconvShape s{256, 16};
-      std::vector<uint8_t> src(64 * 256, 127);
+      GuardedVector<uint8_t> src(64 * 256, 127);
       src[1000] = src[1001] = src[9000] = high;
-      const std::vector<int8_t> weights(16 * 256, weight);
+      const GuardedVector<int8_t> weights(16 * 256, weight);
       const auto packed = qconv_pack(s, weights.data());
       const DstCase dst(random, 16, 64 * 16, DstType::f32, 127.0 * 128 * 256);
       QconvCall call;
@@ -291,11 +292,11 @@ TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
     for (const uint8_t source : {uint8_t{255}, uint8_t{0}}) {
       const QconvShape shape{64, 32};
       const auto results = static_cast<size_t>(pixels * shape.OC);
-      const std::vector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), source);
-      const std::vector<int8_t> weights(64 * 32, -128);
+      const GuardedVector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), source);
+      const GuardedVector<int8_t> weights(64 * 32, -128);
       const auto packed = qconv_pack(shape, weights.data());
-      const std::vector<float> scales(32, 1.0f), bias(32, 0.0f);
-      std::vector<float> dst(results);
+      const GuardedVector<float> scales(32, 1.0f), bias(32, 0.0f);
+      GuardedVector<float> dst(results);
       QconvCall call;
       call.weights = &packed;
       call.N = pixels;
@@ -307,7 +308,7 @@ TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
       call.dst.bias = bias.data();
       qconv(call, GetParam().function);
       const float sum = (source == 255 ? -1.0f : 1.0f) * 255.0f * 128.0f * 64.0f;
-      EXPECT_EQ(dst, std::vector<float>(results, sum)) << pixels << " of " << int{source};
+      EXPECT_EQ(dst, GuardedVector<float>(results, sum)) << pixels << " of " << int{source};
     }
   }
 }
@@ -358,7 +359,7 @@ TEST_P(QconvCutTest, IsExactWithLowSources) {
 TEST_P(QconvCutTest, TakesTheLargestSources) {
   // Channels of several chunks, because a few pixels are split by chunks.
   const QconvShape shape{128, 640};
-  const std::vector<float> scales(640, 1.0f), bias(640, 0.0f);
+  const GuardedVector<float> scales(640, 1.0f), bias(640, 0.0f);
   for (const int8_t large : {int8_t{127}, int8_t{-128}}) {
     auto weights = bell_shaped(random_, shape.IC * shape.OC, 20.0f);
     for (auto channel = weights.begin(); channel < weights.end(); channel += 80 * shape.IC) {
@@ -374,10 +375,10 @@ TEST_P(QconvCutTest, TakesTheLargestSources) {
     EXPECT_GT(packed.bytes, qconv_packed_bytes(shape));
     for (const int64_t pixels : {1, 16}) {
       for (const uint8_t source : {uint8_t{127}, uint8_t{128}, uint8_t{255}}) {
-        std::vector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), 127);
+        GuardedVector<uint8_t> src(static_cast<size_t>(pixels * shape.IC), 127);
         // Few are above 127, or all.
         std::fill_n(src.begin(), source == 255 ? src.size() : 4, source);
-        std::vector<float> dst(static_cast<size_t>(pixels * shape.OC));
+        GuardedVector<float> dst(static_cast<size_t>(pixels * shape.OC));
         QconvCall call;
         call.weights = &packed;
         call.N = pixels;
@@ -388,7 +389,7 @@ TEST_P(QconvCutTest, TakesTheLargestSources) {
         call.dst.bias = bias.data();
         qconv(call);
         const auto expected = accumulators({shape, pixels}, src, weights);
-        EXPECT_EQ(dst, std::vector<float>(expected.begin(), expected.end()))
+        EXPECT_EQ(dst, GuardedVector<float>(expected.begin(), expected.end()))
             << pixels << " of " << int{source};
       }
     }
@@ -397,7 +398,7 @@ TEST_P(QconvCutTest, TakesTheLargestSources) {
 
 TEST_P(QconvCutTest, LeavesWhatHasManyLargeWeights) {
   const QconvShape shape{64, 32};
-  const std::vector<int8_t> weights(64 * 32, -128);
+  const GuardedVector<int8_t> weights(64 * 32, -128);
   EXPECT_EQ(qconv_pack(shape, weights.data(), GetParam()).form, QconvForm::whole);
 }
 
@@ -421,8 +422,8 @@ TEST(QconvForms, PairsWithALargeRestAreFours) {
 TEST(QconvList, EndsInRef) { EXPECT_EQ(qconv_kernels().back().isa, Isa::ref); }
 
 TEST(QconvFits, RefusesWhatLeavesInt32) {
-  EXPECT_TRUE(qconv_fits({1000, 1}, std::vector<int8_t>(1000, -128).data()));
-  EXPECT_FALSE(qconv_fits({66000, 1}, std::vector<int8_t>(66000, 127).data()));
+  EXPECT_TRUE(qconv_fits({1000, 1}, GuardedVector<int8_t>(1000, -128).data()));
+  EXPECT_FALSE(qconv_fits({66000, 1}, GuardedVector<int8_t>(66000, 127).data()));
 }
 
 TEST(QconvEpilogue, SeesEveryResultOnce) {
@@ -432,9 +433,9 @@ TEST(QconvEpilogue, SeesEveryResultOnce) {
     const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.IC);
     const auto weights = random_bytes<int8_t>(random, s.OC * s.IC / s.G * s.KH * s.KW);
     const auto packed = qconv_pack(s, weights.data());
-    const std::vector<float> scales(static_cast<size_t>(s.OC), 0.001f);
-    const std::vector<float> bias(scales.size(), 0.0f);
-    std::vector<uint8_t> dst(static_cast<size_t>(c.N * c.OH() * c.OW() * s.OC));
+    const GuardedVector<float> scales(static_cast<size_t>(s.OC), 0.001f);
+    const GuardedVector<float> bias(scales.size(), 0.0f);
+    GuardedVector<uint8_t> dst(static_cast<size_t>(c.N * c.OH() * c.OW() * s.OC));
     std::vector<int> seen(dst.size());
     auto call = conv_call<QconvCall>(c, packed, src);
     call.dst.data = dst.data();

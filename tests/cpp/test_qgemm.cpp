@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/qgemm/kernels.h"
 #include "kernels/qgemm/qgemm.h"
@@ -84,7 +85,7 @@ TEST_P(QgemmTest, BlocksOfKOfRowsAndOfColumns) {
 TEST_P(QgemmTest, ThreadsShareTheWork) {
   std::mt19937 random(5);
   const auto bytes = [&](int64_t count) {
-    std::vector<uint32_t> values(static_cast<size_t>(count / 4 + 1));
+    GuardedVector<uint32_t> values(static_cast<size_t>(count / 4 + 1));
     std::ranges::generate(values, random);
     return values;
   };
@@ -95,7 +96,7 @@ TEST_P(QgemmTest, ThreadsShareTheWork) {
                                   {65, 9, 9000}}) {
     const auto src = bytes(shape.M * shape.K), plain = bytes(shape.K * shape.N);
     const auto* first = reinterpret_cast<const uint8_t*>(src.data());
-    const std::vector<float> floats(first, first + shape.M * shape.K);
+    const GuardedVector<float> floats(first, first + shape.M * shape.K);
     const auto* weights = reinterpret_cast<const int8_t*>(plain.data());
     const auto packed = qgemm_pack({weights, shape.K, shape.N, 1, shape.K}, GetParam().function);
     QgemmCall call;
@@ -108,12 +109,12 @@ TEST_P(QgemmTest, ThreadsShareTheWork) {
       call.src.type = type;
       call.src.data = type == QgemmSrcType::u8 ? static_cast<const void*>(src.data())
                                                : static_cast<const void*>(floats.data());
-      std::vector<int32_t> expected(static_cast<size_t>(shape.M * shape.N));
+      GuardedVector<int32_t> expected(static_cast<size_t>(shape.M * shape.N));
       call.dst.data = expected.data();
       ASSERT_EQ(qgemm(call), nullptr);
       for (const int count : {2, 5, 16}) {
         const Threads threads(count);
-        std::vector<int32_t> result(expected.size());
+        GuardedVector<int32_t> result(expected.size());
         call.dst.data = result.data();
         ASSERT_EQ(qgemm(call), nullptr);
         EXPECT_EQ(result, expected) << name_of(shape) << " on " << count;
@@ -141,11 +142,12 @@ TEST_P(QgemmTest, ExtremeValuesDoNotSaturate) {
     for (const int source : {low, low + 255}) {
       for (const int weight : {-128, 127}) {
         for (const int64_t M : {1, 2, 7, 8}) {
-          const std::vector<uint8_t> src(static_cast<size_t>(M * K), static_cast<uint8_t>(source));
-          const std::vector<int8_t> weights(static_cast<size_t>(K * N),
-                                            static_cast<int8_t>(weight));
+          const GuardedVector<uint8_t> src(static_cast<size_t>(M * K),
+                                           static_cast<uint8_t>(source));
+          const GuardedVector<int8_t> weights(static_cast<size_t>(K * N),
+                                              static_cast<int8_t>(weight));
           const auto packed = qgemm_pack({weights.data(), K, N, N, 1}, GetParam().function);
-          std::vector<int32_t> dst(static_cast<size_t>(M * N));
+          GuardedVector<int32_t> dst(static_cast<size_t>(M * N));
           QgemmCall call;
           call.weights = &packed;
           call.M = M;
@@ -158,7 +160,7 @@ TEST_P(QgemmTest, ExtremeValuesDoNotSaturate) {
           call.dst.row_stride = N;
           ASSERT_EQ(qgemm(call), nullptr);
           const auto sum = static_cast<int32_t>((source - call.src.zero_point) * weight * K);
-          EXPECT_EQ(dst, std::vector<int32_t>(dst.size(), sum)) << source << " times " << weight;
+          EXPECT_EQ(dst, GuardedVector<int32_t>(dst.size(), sum)) << source << " times " << weight;
         }
       }
     }
@@ -168,10 +170,10 @@ TEST_P(QgemmTest, ExtremeValuesDoNotSaturate) {
 // Far outside of the range of bytes and of int32, and NaN.
 TEST_P(QgemmTest, ResultsAreLimited) {
   const int64_t N = 5;
-  const std::vector<int8_t> weights(static_cast<size_t>(N), 1);
+  const GuardedVector<int8_t> weights(static_cast<size_t>(N), 1);
   const auto packed = qgemm_pack({weights.data(), 1, N, N, 1}, GetParam().function);
   const uint8_t one = 1;
-  const std::vector<float> scales(static_cast<size_t>(N), 1.0f);
+  const GuardedVector<float> scales(static_cast<size_t>(N), 1.0f);
   const float bias[] = {1e5f, -1e5f, 1e30f, -std::numeric_limits<float>::infinity(),
                         std::numeric_limits<float>::quiet_NaN()};
   uint8_t dst[5];
@@ -190,8 +192,8 @@ TEST_P(QgemmTest, ResultsAreLimited) {
 
 TEST_P(QgemmTest, RefusesSumsThatLeaveInt32) {
   const int64_t K = 70000;
-  std::vector<int8_t> weights(static_cast<size_t>(K), 127);
-  const std::vector<uint8_t> src(weights.size(), 255);
+  GuardedVector<int8_t> weights(static_cast<size_t>(K), 127);
+  const GuardedVector<uint8_t> src(weights.size(), 255);
   const float scale = 1.0f;
   int32_t dst = 0;
   QgemmCall call;
@@ -220,7 +222,7 @@ TEST_P(QgemmTest, RefusesSumsThatLeaveInt32) {
 
 TEST_P(QgemmTest, WeightsOfAnyStrides) {
   const int64_t K = 21, N = 17;
-  std::vector<int8_t> weights(static_cast<size_t>(6 * K * N));
+  GuardedVector<int8_t> weights(static_cast<size_t>(6 * K * N));
   for (size_t i = 0; i < weights.size(); ++i) {
     weights[i] = static_cast<int8_t>(i * 37);
   }
@@ -231,7 +233,7 @@ TEST_P(QgemmTest, WeightsOfAnyStrides) {
   for (const auto& [offset, k_stride, n_stride] :
        {Strides{0, 3 * N, 2}, {0, 1, 2 * K}, {5, N + 3, 1}, {last, -1, -K}, {0, 0, 1}, {3, 2, 0}}) {
     const QgemmPlain plain{weights.data() + offset, K, N, k_stride, n_stride};
-    std::vector<int8_t> expected, unpacked(static_cast<size_t>(K * N));
+    GuardedVector<int8_t> expected, unpacked(static_cast<size_t>(K * N));
     for (int64_t k = 0; k < K; ++k) {
       for (int64_t n = 0; n < N; ++n) {
         expected.push_back(plain.data[k * k_stride + n * n_stride]);
@@ -251,8 +253,8 @@ TEST_P(QgemmTest, EpilogueSeesEveryResultOnce) {
       const auto weights = random_bytes<int8_t>(random, shape.K * shape.N);
       const auto packed =
           qgemm_pack({weights.data(), shape.K, shape.N, shape.N, 1}, GetParam().function);
-      const std::vector<float> scales(static_cast<size_t>(shape.N), 0.001f);
-      std::vector<uint8_t> dst(static_cast<size_t>(shape.M * shape.N));
+      const GuardedVector<float> scales(static_cast<size_t>(shape.N), 0.001f);
+      GuardedVector<uint8_t> dst(static_cast<size_t>(shape.M * shape.N));
       std::vector<int> seen(dst.size());
       QgemmCall call;
       call.weights = &packed;

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/quantize/quantize.h"
 
@@ -31,11 +31,11 @@ TEST_P(QuantizeTest, EveryLengthAndZeroPoint) {
   for (int64_t count = 1; count <= 100; ++count) {
     const auto zero_point = static_cast<int32_t>(count * 37 % 256);
     const float inverse_scale = 1.0f / 0.043f;
-    std::vector<float> src(static_cast<size_t>(count));
+    GuardedVector<float> src(static_cast<size_t>(count));
     for (auto& value : src) {
       value = normal(generator);
     }
-    std::vector<uint8_t> dst(static_cast<size_t>(count) + 1, 0xa5);
+    GuardedVector<uint8_t> dst(static_cast<size_t>(count) + 1, 0xa5);
     GetParam().function(src.data(), dst.data(), count, inverse_scale,
                         static_cast<float>(zero_point), 0);
     for (size_t i = 0; i < src.size(); ++i) {
@@ -46,24 +46,24 @@ TEST_P(QuantizeTest, EveryLengthAndZeroPoint) {
 }
 
 TEST_P(QuantizeTest, TiesGoToEven) {
-  const std::vector<float> src{0.5f, 1.5f, 2.5f, 3.5f, -0.5f, -1.5f, 254.5f, 255.5f};
-  std::vector<uint8_t> dst(src.size());
+  const GuardedVector<float> src{0.5f, 1.5f, 2.5f, 3.5f, -0.5f, -1.5f, 254.5f, 255.5f};
+  GuardedVector<uint8_t> dst(src.size());
   GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 0.0f, 0);
-  EXPECT_EQ(dst, (std::vector<uint8_t>{0, 2, 2, 4, 0, 0, 254, 255}));
+  EXPECT_EQ(dst, (GuardedVector<uint8_t>{0, 2, 2, 4, 0, 0, 254, 255}));
   // The zero point is added before rounding: if it is odd, the other neighbor is even.
   GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 7.0f, 0);
-  EXPECT_EQ(dst, (std::vector<uint8_t>{8, 8, 10, 10, 6, 6, 255, 255}));
+  EXPECT_EQ(dst, (GuardedVector<uint8_t>{8, 8, 10, 10, 6, 6, 255, 255}));
 }
 
 TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float largest = std::numeric_limits<float>::max();
-  std::vector<float> src(40, std::numeric_limits<float>::quiet_NaN());
+  GuardedVector<float> src(40, std::numeric_limits<float>::quiet_NaN());
   src[0] = infinity;
   src[1] = -infinity;
   src[2] = largest;
   src[3] = -largest;
-  std::vector<uint8_t> dst(src.size());
+  GuardedVector<uint8_t> dst(src.size());
   GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 10.0f, 7.0f, 0);
   EXPECT_EQ(dst[0], 255);
   EXPECT_EQ(dst[1], 0);
@@ -75,11 +75,11 @@ TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
 
 TEST_P(QuantizeTest, Signed) {
   for (int32_t zero_point = -128; zero_point < 128; zero_point += 15) {
-    std::vector<float> src;
+    GuardedVector<float> src;
     for (int value = -300; value <= 300; ++value) {
       src.push_back(static_cast<float>(value) * 0.5f);
     }
-    std::vector<uint8_t> dst(src.size());
+    GuardedVector<uint8_t> dst(src.size());
     GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f,
                         static_cast<float>(zero_point), 128);
     for (size_t i = 0; i < src.size(); ++i) {
@@ -101,13 +101,13 @@ TEST_P(QuantizeScaledTest, EveryLength) {
   std::normal_distribution<float> normal(0.0f, 4.0f);
   for (int64_t count = 1; count <= 100; ++count) {
     const auto size = static_cast<size_t>(count);
-    std::vector<float> src(size), factors(size);
+    GuardedVector<float> src(size), factors(size);
     for (size_t i = 0; i < size; ++i) {
       src[i] = normal(generator);
       factors[i] = normal(generator);
     }
     src[size / 2] = std::numeric_limits<float>::infinity();
-    std::vector<uint8_t> dst(size + 1, 0xa5);
+    GuardedVector<uint8_t> dst(size + 1, 0xa5);
     GetParam().function(src.data(), factors.data(), dst.data(), count, 20.0f, 90.0f);
     for (size_t i = 0; i < size; ++i) {
       EXPECT_EQ(dst[i], expected_value(src[i] * factors[i], 20.0f, 90)) << count << " " << i;
@@ -118,15 +118,15 @@ TEST_P(QuantizeScaledTest, EveryLength) {
 
 TEST(Quantize, FactorsForEachImageAndChannel) {
   const QuantizeRows shape{3, 700, 37};
-  std::vector<float> src(static_cast<size_t>(shape.images * shape.rows * shape.columns));
-  std::vector<float> factors(static_cast<size_t>(shape.images * shape.columns));
+  GuardedVector<float> src(static_cast<size_t>(shape.images * shape.rows * shape.columns));
+  GuardedVector<float> factors(static_cast<size_t>(shape.images * shape.columns));
   for (size_t i = 0; i < src.size(); ++i) {
     src[i] = static_cast<float>(i % 11);
   }
   for (size_t i = 0; i < factors.size(); ++i) {
     factors[i] = static_cast<float>(i % 23);
   }
-  std::vector<uint8_t> dst(src.size());
+  GuardedVector<uint8_t> dst(src.size());
   quantize_scaled_u8(src.data(), factors.data(), dst.data(), shape, 1.0f, 3);
   for (size_t i = 0; i < src.size(); ++i) {
     const size_t column = i % 37, image = i / (700 * 37);
@@ -143,11 +143,11 @@ TEST(Quantize, PlanesBecomeChannelsLast) {
         QuantizePlanes{2, 17, 49}, QuantizePlanes{1, 200, 65}, QuantizePlanes{1, 4, 1}}) {
     const auto [images, channels, pixels] = shape;
     const auto count = static_cast<size_t>(images * channels * pixels);
-    std::vector<float> src(count);
+    GuardedVector<float> src(count);
     for (auto& value : src) {
       value = normal(generator);
     }
-    std::vector<uint8_t> planes(count), dst(count + 1, 0xa5);
+    GuardedVector<uint8_t> planes(count), dst(count + 1, 0xa5);
     quantize_u8(src.data(), planes.data(), static_cast<int64_t>(count), 0.05f, 100);
     quantize_planes_u8(src.data(), dst.data(), shape, 0.05f, 100);
     for (int64_t n = 0; n < images; ++n) {
@@ -164,13 +164,13 @@ TEST(Quantize, PlanesBecomeChannelsLast) {
 }
 
 TEST(Quantize, LongerThanOneThreadsShare) {
-  std::vector<float> src(50'001);
+  GuardedVector<float> src(50'001);
   for (size_t i = 0; i < src.size(); ++i) {
     src[i] = static_cast<float>(i % 300) - 150.0f;
   }
   const auto count = static_cast<int64_t>(src.size());
-  std::vector<uint8_t> unsigned_dst(src.size());
-  std::vector<int8_t> signed_dst(src.size());
+  GuardedVector<uint8_t> unsigned_dst(src.size());
+  GuardedVector<int8_t> signed_dst(src.size());
   quantize_u8(src.data(), unsigned_dst.data(), count, 1.0f, 100);
   quantize_s8(src.data(), signed_dst.data(), count, 1.0f, -28);
   for (size_t i = 0; i < src.size(); ++i) {

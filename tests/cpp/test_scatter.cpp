@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "kernels/scatter/scatter.h"
 
 #include <gtest/gtest.h>
@@ -38,8 +39,8 @@ struct Index {
   int64_t size() const { return static_cast<int64_t>(numbers.size()); }
 
   bool wide;
-  std::vector<int64_t> numbers;
-  std::vector<int32_t> narrow;
+  GuardedVector<int64_t> numbers;
+  GuardedVector<int32_t> narrow;
 };
 
 // A gap follows each row, except the last one; no access past it is allowed.
@@ -215,7 +216,7 @@ TEST_P(ScatterTest, NothingToDo) {
 // The expected scatter_reduce of `a`. Only rows that the index names are changed; they are even.
 Elements reduced(const Case& a, bool mean, bool include) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  std::vector<int64_t> named(static_cast<size_t>(a.N));
+  GuardedVector<int64_t> named(static_cast<size_t>(a.N));
   for (const int64_t n : a.index.numbers) {
     if (n >= 0) {
       ++named[static_cast<size_t>(n)];

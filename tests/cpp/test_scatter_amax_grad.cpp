@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "kernels/scatter_amax_grad/scatter_amax_grad.h"
 
 #include <gtest/gtest.h>
@@ -78,8 +79,8 @@ struct Case {
 
   int64_t E, N, K;
   bool wide, nan_ties = false, zeroes = false;
-  std::vector<int64_t> index;
-  std::vector<int32_t> narrow;
+  GuardedVector<int64_t> index;
+  GuardedVector<int32_t> narrow;
   Elements src, value, share, dst;
 };
 

@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "kernels/segment/segment.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ constexpr std::array kReductions{SegmentReduce::sum, SegmentReduce::mean, Segmen
 
 // A gap follows each row of src, except the last.
 struct Case {
-  Case(DataType of, const std::vector<int64_t>& lengths, int64_t columns, std::mt19937& random)
+  Case(DataType of, const GuardedVector<int64_t>& lengths, int64_t columns, std::mt19937& random)
       : K(columns), offsets{0}, src(of, 0), dst(of, static_cast<int64_t>(lengths.size()) * K) {
     for (const int64_t length : lengths) {
       offsets.push_back(offsets.back() + length);
@@ -76,7 +77,7 @@ struct Case {
   int64_t K;
   SegmentReduce reduce = SegmentReduce::sum;
   double start = 0, empty = -7;
-  std::vector<int64_t> offsets;
+  GuardedVector<int64_t> offsets;
   Elements src, dst;
 };
 
@@ -100,19 +101,19 @@ TEST_P(SegmentTest, LongSegmentsAndTheSameOnAnyNumberOfThreads) {
   std::mt19937 random(2);
   for (const SegmentReduce reduce : kReductions) {
     for (const int64_t K : {1, 5, 40}) {
-      std::vector<int64_t> lengths(3000, 2);
+      GuardedVector<int64_t> lengths(3000, 2);
       lengths[0] = 20000;
       lengths[1234] = 9000;
       lengths[2999] = 30000;
       Case a(DataType::f32, lengths, K, random);
       a.reduce = reduce;
       a.start = 0.5;
-      std::vector<uint8_t> first;
+      GuardedVector<uint8_t> first;
       for (int count = 1; count <= 4; ++count) {
         const Threads threads(count);
         ASSERT_TRUE(segment(a.call(), GetParam().function));
         a.check();
-        const std::vector<uint8_t> found(
+        const GuardedVector<uint8_t> found(
             reinterpret_cast<const uint8_t*>(a.dst.bytes.data()),
             reinterpret_cast<const uint8_t*>(a.dst.bytes.data()) + a.dst.bytes.size());
         ASSERT_TRUE(first.empty() || first == found) << count << " threads";
@@ -125,13 +126,13 @@ TEST_P(SegmentTest, LongSegmentsAndTheSameOnAnyNumberOfThreads) {
 TEST_P(SegmentTest, BadOffsetsAndNothingToDo) {
   std::mt19937 random(3);
   Case a(DataType::f32, {2, 3}, 4, random);
-  for (const auto& offsets : {std::vector<int64_t>{0, 3, 2}, {1, 2, 5}, {0, 6, 5}, {0, 2, 4}}) {
+  for (const auto& offsets : {GuardedVector<int64_t>{0, 3, 2}, {1, 2, 5}, {0, 6, 5}, {0, 2, 4}}) {
     auto call = a.call();
     call.E = 5;
     call.offsets = offsets.data();
     EXPECT_FALSE(segment(call, GetParam().function));
   }
-  const std::vector<int64_t> none{0};
+  const GuardedVector<int64_t> none{0};
   SegmentCall call;
   call.K = 4;
   call.offsets = none.data();

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <limits>
 #include <random>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/silu_f32/silu_f32.h"
 
@@ -17,8 +17,8 @@ class SiluF32Test : public testing::TestWithParam<KernelRow<SiluF32Function>> {}
 INSTANTIATE_TEST_SUITE_P(Rows, SiluF32Test, testing::ValuesIn(usable_rows(silu_f32_kernels())),
                          RowName());
 
-void check(const std::vector<float>& src, SiluF32Function* function) {
-  std::vector<float> dst(src.size());
+void check(const GuardedVector<float>& src, SiluF32Function* function) {
+  GuardedVector<float> dst(src.size());
   function(src.data(), dst.data(), static_cast<int64_t>(src.size()));
   for (size_t i = 0; i < src.size(); ++i) {
     const auto x = static_cast<double>(src[i]);
@@ -26,7 +26,7 @@ void check(const std::vector<float>& src, SiluF32Function* function) {
     ASSERT_NEAR(static_cast<double>(dst[i]), exact, 4 * 0x1p-24 * std::fabs(exact) + 1e-36)
         << "of " << src[i];
   }
-  std::vector<float> in_place = src;
+  GuardedVector<float> in_place = src;
   function(in_place.data(), in_place.data(), static_cast<int64_t>(src.size()));
   EXPECT_EQ(in_place, dst);
 }
@@ -35,7 +35,7 @@ TEST_P(SiluF32Test, EveryCount) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> any(-10.0f, 10.0f);
   for (size_t count = 0; count <= 70; ++count) {
-    std::vector<float> src(count);
+    GuardedVector<float> src(count);
     for (auto& value : src) {
       value = any(random);
     }
@@ -44,7 +44,7 @@ TEST_P(SiluF32Test, EveryCount) {
 }
 
 TEST_P(SiluF32Test, EveryMagnitude) {
-  std::vector<float> src;
+  GuardedVector<float> src;
   for (float value = 1e-42f; value < 1e38f; value *= 1.01f) {
     src.push_back(value);
     src.push_back(-value);
@@ -57,8 +57,8 @@ TEST_P(SiluF32Test, EveryMagnitude) {
 
 TEST_P(SiluF32Test, WhatIsNotFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> src{kInfinity, -kInfinity, std::nanf(""), 1.0f, 0.0f, -0.0f};
-  std::vector<float> dst(src.size());
+  const GuardedVector<float> src{kInfinity, -kInfinity, std::nanf(""), 1.0f, 0.0f, -0.0f};
+  GuardedVector<float> dst(src.size());
   GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()));
   EXPECT_EQ(dst[0], kInfinity);
   EXPECT_TRUE(std::isnan(dst[1]));

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "spmm_case.h"
 #include "threads.h"
@@ -18,7 +19,7 @@ constexpr SpmmReduce kReductions[] = {SpmmReduce::sum, SpmmReduce::mean, SpmmRed
 struct Result {
   CsrFault fault;
   Elements dst;
-  std::vector<int64_t> arg;
+  GuardedVector<int64_t> arg;
   bool operator==(const Result& other) const {
     return dst.bytes == other.dst.bytes && arg == other.arg;
   }
@@ -28,7 +29,7 @@ Result run(const RandomCsr& a, const Elements* values, const Elements& src, int6
            int64_t stride, SpmmReduce reduce, bool with_arg, SpmmFunction* function) {
   const auto count = static_cast<size_t>(a.M * K);
   Result result{CsrFault::none, Elements(src.type, a.M * K), {}};
-  std::vector<int32_t> narrow(with_arg && !a.wide ? count : 0, -7);
+  GuardedVector<int32_t> narrow(with_arg && !a.wide ? count : 0, -7);
   result.arg.assign(with_arg ? count : 0, -7);
   SpmmCall call;
   call.csr = a.csr();
@@ -88,7 +89,8 @@ void check(const RandomCsr& a, const Elements* values, const Elements& src, int6
 }
 
 // All types, reductions and index types, with and without values, for `K` columns of wider rows.
-void check_all(const std::vector<int64_t>& lengths, int64_t N, int64_t K, SpmmFunction* function) {
+void check_all(const GuardedVector<int64_t>& lengths, int64_t N, int64_t K,
+               SpmmFunction* function) {
   std::mt19937 random(static_cast<unsigned>(K));
   for (const DataType type : kTypes) {
     for (const bool wide : {false, true}) {
@@ -120,7 +122,7 @@ TEST_P(SpmmTest, LongRows) {
 }
 
 TEST_P(SpmmTest, ManyShortRows) {
-  std::vector<int64_t> lengths(70000);
+  GuardedVector<int64_t> lengths(70000);
   for (size_t i = 0; i < lengths.size(); ++i) {
     lengths[i] = static_cast<int64_t>(i * 7 % 5);
   }
@@ -139,7 +141,7 @@ TEST_P(SpmmTest, NanAndInfinity) {
   for (const DataType type : kTypes) {
     for (const int64_t K : {1, 5, 8, 16, 33, 600}) {
       const RandomCsr a({1, 2, 3, 6, 0, 2000, 9}, 60, true, random);
-      std::vector<double> numbers(static_cast<size_t>(60 * K));
+      GuardedVector<double> numbers(static_cast<size_t>(60 * K));
       for (auto& number : numbers) {
         number = random() % 16 < 8 ? special[random() % 8] : -kInfinity;
       }
@@ -209,7 +211,7 @@ TEST_P(SpmmTest, NothingAtAll) {
 
 TEST_P(SpmmTest, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(10);
-  std::vector<int64_t> lengths(3000, 11);
+  GuardedVector<int64_t> lengths(3000, 11);
   lengths[7] = 50000;
   lengths[2900] = 9000;
   const RandomCsr a(lengths, 400, true, random);

@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "kernels/spmm_amax_grad/spmm_amax_grad.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +19,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, SpmmAmaxGradTest,
                          testing::ValuesIn(usable_rows(spmm_amax_grad_kernels())), RowName());
 
 // Small whole numbers, so that many terms are equal and all sums are exact, except those of shares.
-std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
-  std::vector<double> numbers;
+GuardedVector<double> few_numbers(int64_t count, std::mt19937& random) {
+  GuardedVector<double> numbers;
   for (int64_t i = 0; i < count; ++i) {
     numbers.push_back(std::uniform_int_distribution<int>(-2, 2)(random));
   }
@@ -27,8 +28,8 @@ std::vector<double> few_numbers(int64_t count, std::mt19937& random) {
 }
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t columns, DataType of, bool wide, bool weighted,
-       int64_t features, std::mt19937& random)
+  Case(const GuardedVector<int64_t>& lengths, int64_t columns, DataType of, bool wide,
+       bool weighted, int64_t features, std::mt19937& random)
       : matrix(lengths, columns, wide, random),
         K(features),
         type(of),
@@ -67,13 +68,13 @@ struct Case {
   int64_t K;
   DataType type;
   Elements src, values, grad, dst, share, grad_src, grad_values;
-  std::vector<std::byte> indices;
+  GuardedVector<std::byte> indices;
   SpmmAmaxGradCall call;
 };
 
 void check(const Case& found) {
   const auto& a = found.matrix;
-  std::vector<double> of_src(static_cast<size_t>(a.N * found.K)), of_values(a.col.size());
+  GuardedVector<double> of_src(static_cast<size_t>(a.N * found.K)), of_values(a.col.size());
   for (int64_t m = 0; m < a.M; ++m) {
     for (int64_t k = 0; k < found.K; ++k) {
       const double best = found.dst.get(m * found.K + k);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "guarded.h"
 #include "kernels/spmm/arg_grad.h"
 #include "spmm_case.h"
 #include "threads.h"
@@ -8,7 +9,7 @@ namespace cpuaccel::kernels {
 namespace {
 
 struct Case {
-  Case(const std::vector<int64_t>& lengths, int64_t N, int64_t columns, DataType of, bool wide,
+  Case(const GuardedVector<int64_t>& lengths, int64_t N, int64_t columns, DataType of, bool wide,
        std::mt19937& random)
       : matrix(lengths, N, wide, random),
         K(columns),
@@ -48,16 +49,16 @@ struct Case {
   int64_t K;
   DataType type;
   Elements values, src, grad;
-  std::vector<int64_t> arg;
-  std::vector<int32_t> narrow_arg;
+  GuardedVector<int64_t> arg;
+  GuardedVector<int32_t> narrow_arg;
 };
 
 void check(Case& item, bool ones) {
   const auto got = item.run(ones);
   ASSERT_EQ(got.fault, ArgGradFault::none);
   const auto count = static_cast<size_t>(item.matrix.N * item.K);
-  std::vector<double> src(count), src_size(count);
-  std::vector<double> values(static_cast<size_t>(item.matrix.nnz())), values_size = values;
+  GuardedVector<double> src(count), src_size(count);
+  GuardedVector<double> values(static_cast<size_t>(item.matrix.nnz())), values_size = values;
   for (int64_t at = 0; at < item.matrix.M * item.K; ++at) {
     const int64_t e = item.arg[static_cast<size_t>(at)];
     if (e == item.matrix.nnz()) {
@@ -97,7 +98,7 @@ TEST(SpmmArgGrad, AgainstPlainLoops) {
 
 TEST(SpmmArgGrad, SameBitsOnAnyNumberOfThreads) {
   std::mt19937 random(2);
-  Case item(std::vector<int64_t>(1500, 6), 20, 70, DataType::f32, true, random);
+  Case item(GuardedVector<int64_t>(1500, 6), 20, 70, DataType::f32, true, random);
   const auto serial = item.run();
   for (int count = 2; count <= 4; ++count) {
     const Threads threads(count);

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <vector>
 
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/to_channels_last/to_channels_last.h"
 #include "threads.h"
@@ -18,19 +18,19 @@ INSTANTIATE_TEST_SUITE_P(Rows, ToChannelsLastTest,
 struct Case {
   int64_t C, pixels, gap, width;
 
-  std::vector<uint8_t> src() const {
+  GuardedVector<uint8_t> src() const {
     // Exactly as long as needed: no gap follows the last plane.
-    std::vector<uint8_t> bytes(static_cast<size_t>(((C - 1) * plane() + pixels) * width));
+    GuardedVector<uint8_t> bytes(static_cast<size_t>(((C - 1) * plane() + pixels) * width));
     for (size_t i = 0; i < bytes.size(); ++i) {
       bytes[i] = static_cast<uint8_t>(i * 37 + i / 251);
     }
     return bytes;
   }
   int64_t plane() const { return pixels + gap; }
-  std::vector<uint8_t> dst() const {
-    return std::vector<uint8_t>(static_cast<size_t>(C * pixels * width));
+  GuardedVector<uint8_t> dst() const {
+    return GuardedVector<uint8_t>(static_cast<size_t>(C * pixels * width));
   }
-  std::vector<uint8_t> expected(const std::vector<uint8_t>& src) const {
+  GuardedVector<uint8_t> expected(const GuardedVector<uint8_t>& src) const {
     auto result = dst();
     for (int64_t i = 0; i < pixels; ++i) {
       for (int64_t c = 0; c < C; ++c) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <random>
-#include <vector>
 
 #include "base/parallel.h"
+#include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/transpose/transpose.h"
 
@@ -17,9 +17,9 @@ class TransposeTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, TransposeTest, testing::ValuesIn(usable_rows(transpose_kernels())),
                          RowName());
 
-std::vector<uint8_t> random_bytes(int64_t count) {
+GuardedVector<uint8_t> random_bytes(int64_t count) {
   std::mt19937 generator(static_cast<unsigned>(count));
-  std::vector<uint8_t> result(static_cast<size_t>(count));
+  GuardedVector<uint8_t> result(static_cast<size_t>(count));
   for (auto& value : result) {
     value = static_cast<uint8_t>(generator() % 255);  // 255 marks what no kernel may write
   }
@@ -35,7 +35,7 @@ void check(const Transpose& s, TransposeFunction* function) {
   // Blocks of exactly the used size, so that AddressSanitizer detects any byte past them.
   const auto src = random_bytes(last_byte(s.B, s.src_batch, s.M, s.src_stride, s.K));
   const auto size = static_cast<size_t>(last_byte(s.B, s.dst_batch, s.K, s.dst_stride, s.M));
-  std::vector<uint8_t> dst(size, 255), expected(size, 255);
+  GuardedVector<uint8_t> dst(size, 255), expected(size, 255);
   for (int64_t b = 0; b < s.B; ++b) {
     for (int64_t m = 0; m < s.M; ++m) {
       for (int64_t k = 0; k < s.K; ++k) {
