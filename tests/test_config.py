@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import warnings
+from pathlib import Path
 from types import ModuleType
 from unittest import mock
 
@@ -33,6 +35,18 @@ def _fresh() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+_PAGE = Path(__file__).parents[1] / "docs" / "guides" / "environment.md"
+
+
+@pytest.mark.parametrize("option", live.OPTIONS, ids=lambda option: option.name)
+def test_the_page_of_settings_has_the_default(option: live.Option) -> None:
+    row = re.search(rf"^\| `{option.name}` \| (.+) \| `?([\w-]+)", _PAGE.read_text(), re.MULTILINE)
+    assert row is not None
+    assert re.findall(r"`(\w+)`", row[1]) == list(option.env)
+    if option.name not in _ANY_TEXT:  # their default is a file of the user's folders
+        assert row[2] == live.shown(option.default)
 
 
 def test_defaults() -> None:
