@@ -9,6 +9,10 @@ option(CPUACCEL_UNITS "Compile the sources of a unit together" ON)
 # cpuaccel_use_units(TARGET): before the target's units.
 function(cpuaccel_use_units target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${CPUACCEL_UNITS} UNITY_BUILD_MODE GROUP)
+  # GCC inlines less in large translation units. Without this, a call of a small op takes 30 ns longer.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE --param=large-unit-insns=1000000)
+  endif()
 endfunction()
 
 # cpuaccel_unit(TARGET FILE…): adds sources to the target, as a unit.
