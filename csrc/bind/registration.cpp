@@ -53,10 +53,10 @@ std::array<std::span<const ops::Override>, 3> all_overrides() {
   return {ops::op_overrides(), quant::prepack_overrides(), quant::casting_overrides()};
 }
 
-// Whether a list stays registered while the plugin is off. torch's kernels of these ops cast packed
-// objects to torch's classes without a check, and cpuaccel's objects may still be around. If that
-// is the engine that cpuaccel stands in for, the overrides stay and pass torch's objects on to
-// torch.
+// Whether a list stays registered while the plugin is off. If the replaced engine casts packed
+// objects to torch's classes without a check (TorchEngine::casts_objects), its kernels must not get
+// cpuaccel's packed objects, which may outlive the plugin. The overrides then stay, and pass
+// torch's objects on to torch.
 bool is_permanent(std::span<const ops::Override> list) {
   return ops::kReplacedEngine.casts_objects && list.data() == quant::casting_overrides().data();
 }

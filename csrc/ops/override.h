@@ -1,6 +1,5 @@
 // Override lists: the torch ops that cpuaccel overrides, each with its dispatch key and the
-// cpuaccel function that replaces torch's kernel. The file of an op has a list
-// of them:
+// cpuaccel function that replaces torch's kernel. Each file that overrides ops has a list of them:
 //
 //   CPUACCEL_OVERRIDES{
 //       CPUACCEL_OVERRIDE("aten::silu", c10::DispatchKey::CPU, silu),

@@ -5,7 +5,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-// A local static: the files register their rows before or after this file's own statics exist.
+// A local static, because other files may register rows before this file's statics exist.
 std::vector<Override>& all_rows() {
   static std::vector<Override> rows;
   return rows;

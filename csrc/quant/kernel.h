@@ -87,7 +87,7 @@ class Kernel {
   virtual uint8_t largest_source() const { return 255; }
 };
 
-// Kernel::run() and then, if the kernel does not fuse it, the call's byte_post_ops.
+// Kernel::run() and then, if the kernel does not fuse them, the call's byte_post_ops.
 const char* run_with_byte_post_ops(Kernel& kernel, const LayerShape& shape, const QuantCall& call);
 
 }  // namespace cpuaccel::quant

@@ -1,5 +1,5 @@
-// TensorPostOps: the ops fused behind a quantized layer (table, add, mul) with their tensors. An
-// BytePostOps is the same as pointers.
+// TensorPostOps: the ops fused behind a quantized layer (table, add, mul) with their tensors. A
+// BytePostOps has the same ops with pointers.
 #pragma once
 
 #include <ATen/core/Tensor.h>

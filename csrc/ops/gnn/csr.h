@@ -17,8 +17,8 @@ struct CsrOperand {
 };
 
 // The operand of a 2-d CSR matrix, or of a 2-d CSC matrix: then `csr` is its transpose. nullopt,
-// and `reason` set, if cpuaccel's kernels do not support the matrix. The values of the
-// indices are not checked: kernels check them.
+// and `reason` set, if cpuaccel's kernels do not support the matrix. The values of the indices are
+// not checked: kernels check them.
 std::optional<CsrOperand> csr_operand(const at::Tensor& matrix, const char*& reason);
 
 // Throws the error of torch's invariant checks if there is a fault.

@@ -5,7 +5,7 @@
 //
 // w is 1 if no weight is given. With `loops` each node has a self-loop. Its weight is that of the
 // last self-loop of edge_index at the node, or else `fill`. The result is cached in the index
-// cache. torch's self_loops ops compute it, in torch_geometric's order.
+// cache. torch's own ops compute it, in torch_geometric's order.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>

@@ -30,7 +30,7 @@ struct WeightHeader {
   uint64_t checksum = 0;         // of the payload, by family checksum
   uint64_t header_checksum = 0;  // of the header's fields before it
 };
-static_assert(sizeof(WeightHeader) == 64, "files have it so; and what follows is aligned");
+static_assert(sizeof(WeightHeader) == 64, "the size in files, which also aligns the payload");
 
 // The bytes of `weight` (out_features x in_features of float32, bfloat16 or float16) in panels of
 // `panel` columns, after the header: 1-d uint8.
