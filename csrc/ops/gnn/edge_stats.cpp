@@ -68,10 +68,6 @@ kernels::EdgeStats pointers(const std::array<at::Tensor, 6>& of) {
   return {at(0), at(1), at(2), at(3), at(4), at(5)};
 }
 
-void check_fault(const char* op, kernels::CsrFault fault) {
-  check_edges_are_valid(op, fault == kernels::CsrFault::none);
-}
-
 SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const OptionalTensor& shift,
                       int64_t rows, std::string_view which) {
   const auto wanted = wanted_of(kForward, which);
@@ -91,7 +87,7 @@ SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const Option
   auto call = call_of(graph, src, shifts);
   call.stats = pointers(made);
   if (rows > 0 && x.size(1) > 0) {
-    check_fault(kForward, kernels::edge_stats(call));
+    check_edges_are_valid(kForward, kernels::edge_stats(call) == kernels::CsrFault::none);
   }
   for (size_t i = 0; i < made.size(); ++i) {
     if (!wanted[i]) {
@@ -139,7 +135,7 @@ std::tuple<at::Tensor, at::Tensor> backward(
   call.grad_src = grad_x.mutable_data_ptr();
   call.grad_shift = shifts.defined() ? grad_shift.mutable_data_ptr() : nullptr;
   if (rows > 0 && x.size(1) > 0) {
-    check_fault(kBackward, kernels::edge_stats_gradient(call));
+    check_edges_are_valid(kBackward, kernels::edge_stats_gradient(call) == kernels::CsrFault::none);
   }
   return {grad_x, grad_shift};
 }

@@ -32,10 +32,6 @@ constexpr const char* kDot = "cpuaccel::edge_dot";
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-void check_fault(const char* op, kernels::CsrFault fault) {
-  check_edges_are_valid(op, fault == kernels::CsrFault::none);
-}
-
 // The weights in the order of `by_nodes`, divided by the number of edges of their destination node
 // if `mean`. Without weights they depend on the edges alone, and are cached.
 at::Tensor weights_by_source(const Edges& edges, const EdgesBySource& by_nodes,
@@ -84,7 +80,7 @@ at::Tensor edge_sum(const at::Tensor& x, const at::Tensor& edges, const Optional
     call.reduce = kernels::SpmmReduce::mean;
   }
   call.values = values.defined() ? values.const_data_ptr() : nullptr;
-  check_fault(kSum, kernels::spmm(call));
+  check_edges_are_valid(kSum, kernels::spmm(call) == kernels::CsrFault::none);
   return dst;
 }
 
@@ -107,7 +103,7 @@ at::Tensor edge_dot(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
   call.b = right.const_data_ptr();
   call.a_stride = call.b_stride = call.K;
   call.dst = dst.mutable_data_ptr();
-  check_fault(kDot, kernels::sddmm(call));
+  check_edges_are_valid(kDot, kernels::sddmm(call) == kernels::CsrFault::none);
   return dst;
 }
 
