@@ -181,8 +181,9 @@ std::span<const KernelRow<QgemmFunction>> qgemm_kernels() { return kRows; }
 
 const char* qgemm_unsupported_reason(const QgemmCall& call) {
   const bool fits = call.weights->magnitude <= std::numeric_limits<int32_t>::max();
-  return fits || call.dst.type == QgemmDstType::s32 ? nullptr
-                                                    : "sums of these weights could leave int32";
+  return fits || call.dst.type == QgemmDstType::s32
+             ? nullptr
+             : "sums with these weights could overflow int32";
 }
 
 const char* qgemm(const QgemmCall& call) {

@@ -63,7 +63,7 @@ kernels::QattentionCall call_of(const Building& building, const Operation& opera
   call.E = dst.sizes[rank - 1];
   call.S = desc(kKeys).sizes[rank - 1];
   if (!kernels::qattention_fits(call.S, call.E)) {
-    throw std::runtime_error("q_attention: sums could leave int32");
+    throw std::runtime_error("q_attention: sums could overflow int32");
   }
   call.query = matrix<const uint8_t>(desc(kQuery).strides);
   call.key = matrix<const uint8_t>(desc(kKeys).strides);

@@ -111,7 +111,7 @@ void add_binary(Building& building, const Region&, const Operation& operation) {
   };
   const auto op = operation.name == "q_add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
   if (!kernels::in_range(op, q)) {
-    throw std::runtime_error(operation.name + ": results could leave int32");
+    throw std::runtime_error(operation.name + ": results could overflow int32");
   }
   const auto sizes_a = building.desc(operation.inputs[0]).sizes;
   const auto sizes_b = building.desc(operation.inputs[1]).sizes;

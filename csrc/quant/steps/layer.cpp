@@ -237,7 +237,7 @@ void set_byte_post_ops(LayerStep& step, const Operation& operation) {
                                     .relu = attribute(operation.attributes, "binary_relu", false)};
   const auto op = binary == "add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
   if (!kernels::in_range(op, step.byte_post_ops->quantizers)) {
-    throw std::runtime_error(operation.name + ": results could leave int32");
+    throw std::runtime_error(operation.name + ": results could overflow int32");
   }
 }
 
