@@ -63,7 +63,7 @@ const TorchKernel& torch_kernel(std::string_view name, c10::DispatchKey key) {
 void report_fallback(std::string_view name, std::string_view reason) {
   count_fallback(name, reason);
   if (log_enabled()) {
-    log_decision(std::string(name) + " runs on torch's kernel: " + std::string(reason));
+    log_decision("fallback of " + std::string(name) + ": " + std::string(reason));
   }
 }
 
