@@ -14,7 +14,6 @@
 #include <unordered_map>
 
 #include "base/fork.h"
-#include "ops/data_type.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
 #include "ops/post_op.h"

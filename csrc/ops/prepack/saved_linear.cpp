@@ -15,7 +15,6 @@
 #include <string>
 
 #include "base/plugin.h"
-#include "ops/data_type.h"
 #include "ops/packed_weight_cache.h"
 #include "ops/post_op.h"
 #include "ops/prepack/linear.h"

@@ -1,8 +1,5 @@
 #include "quant/steps/step.h"
 
-#include <functional>
-#include <numeric>
-
 #include "kernels/transpose/transpose.h"
 
 namespace cpuaccel::quant {
