@@ -23,7 +23,7 @@ from quant import _child
 from quant import _models as m
 from quant._engine import INTREE, Counts, counted, needs_plugin, running
 from quant._layers import Q, assert_same_weight, conv_op, pack_conv, pack_linear
-from quant._saved import through_file, through_script
+from quant._saved import through_file, through_pickle, through_script
 
 _TESTS = Path(__file__).resolve().parents[1]
 backends = pytest.mark.parametrize(
@@ -42,7 +42,7 @@ _PATHS: dict[str, Callable[[nn.Module, Tensor, str], nn.Module]] = {
     "deepcopy": lambda model, x, kind: copy.deepcopy(model),
     "copy of a copy": lambda model, x, kind: copy.deepcopy(copy.deepcopy(model)),
     "state_dict": lambda model, x, kind: _through_state(model, kind),
-    "pickle": lambda model, x, kind: pickle.loads(pickle.dumps(model)),
+    "pickle": lambda model, x, kind: through_pickle(model),
     "torch.save": lambda model, x, kind: through_file(model),
     "script": lambda model, x, kind: torch.jit.script(model),
     "script, saved": lambda model, x, kind: through_script(torch.jit.script(model)),
@@ -132,7 +132,7 @@ _CONVS = [(d, False, p, b) for d in (1, 2, 3) for p in (False, True) for b in (F
 _CONVS += [(d, True, False, b) for d in (1, 2, 3) for b in (False, True)]
 _COPIES: dict[str, Callable] = {
     "deepcopy": copy.deepcopy,
-    "pickle": lambda packed: pickle.loads(pickle.dumps(packed)),
+    "pickle": through_pickle,
     "torch.save": through_file,
 }
 copies = pytest.mark.parametrize("how", _COPIES)
