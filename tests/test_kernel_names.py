@@ -17,15 +17,15 @@ KERNELS = ROOT / "csrc" / "kernels"
 # Folders of code that several families include.
 SHARED = {"byte_vectors", "csr", "dot4", "float_vectors"}
 
-# Families whose functions have other names than the family, and which.
+# Families whose functions are not named after the family, and the names of the functions.
 OTHER_FUNCTIONS = {
     "binary": {"add", "mul"},  # the two ops of the family
-    "gather": {"copy_row"},  # what its kernels do: the family does not gather in them
+    "gather": {"copy_row"},  # its kernels copy one long row; gather.cpp has the loop over rows
     "peaks": {"peak"},  # peak_<rate>_<isa>, one measurement each
 }
 
 # Families without tests/cpp/test_<family>.cpp.
-UNTESTED = {"peaks"}  # measured rates have no right value; the benchmark runs them
+UNTESTED = {"peaks"}  # tests/compile/test_steps.py checks the rates that it measures
 
 # Benchmarks that are not named after a family, and why.
 OTHER_BENCHMARKS = {"read_ahead"}  # prefetching, which several families share
@@ -51,7 +51,7 @@ def lines_of(family: str) -> list[tuple[list[str], str]]:
         if not line or line.startswith("//"):
             continue
         match = re.fullmatch(r"CPUACCEL_(?:[A-Z]+_)?(KERNEL|COMPOSED)\((.*)\)", line)
-        assert match, f"{family}/kernels.inc: {line!r} is no line of a kernel list"
+        assert match, f"{family}/kernels.inc: {line!r} is not a line of a kernel list"
         arguments = match[2].split(", ")
         if match[1] == "COMPOSED":
             lines.append(([], arguments[0]))
