@@ -27,7 +27,7 @@ def _runs_on_cpuaccel(isa: str, image: tuple[int, ...], channels: int, taps: int
 @pytest.fixture(autouse=True)
 def amd() -> None:
     if load().cpu_vendor() != "AuthenticAMD":
-        pytest.skip("all convolutions are torch's on a CPU that is not AMD's")
+        pytest.skip("cpu_vendor() is not AuthenticAMD: torch runs all convolutions")
 
 
 # Single NCHW images: a layer that torch runs faster with AVX2.
@@ -86,14 +86,14 @@ def test_much_work_runs_on_torch_with_avx512(
     image: tuple[int, ...], channels: int, ours: bool
 ) -> None:
     if not load().isa().startswith("avx512"):
-        pytest.skip("measured with AVX-512")
+        pytest.skip("isa() is below avx512: this choice was measured with AVX-512")
     assert _runs_on_cpuaccel("auto", image, channels, 3) == ours
 
 
 @pytest.mark.parametrize(("side", "ours"), [(56, True), (112, False)])
 def test_large_depthwise_images_that_are_channels_last_run_on_torch(side: int, ours: bool) -> None:
     if not load().isa().startswith("avx512"):
-        pytest.skip("measured with AVX-512")
+        pytest.skip("isa() is below avx512: this choice was measured with AVX-512")
     x = torch.ones(1, 32, side, side).to(memory_format=torch.channels_last)
     with counted() as counts:
         F.conv2d(x, torch.ones(32, 1, 3, 3), padding=1, groups=32)

@@ -15,7 +15,7 @@ pytestmark = needs_plugin
 @pytest.fixture(autouse=True)
 def amd() -> None:
     if load().cpu_vendor() != "AuthenticAMD":
-        pytest.skip("the rows of matmul.csv for AVX2 and AVX-512 are AMD's")
+        pytest.skip("cpu_vendor() is not AuthenticAMD: these rows of matmul.csv are AMD's")
 
 
 def _provider(rows: int, weights: Tensor) -> str:
@@ -69,6 +69,6 @@ def test_small_products_are_ours_where_little_is_packed(
     rows: int, by_rows: bool, provider: str
 ) -> None:
     if not load().isa().startswith("avx512"):
-        pytest.skip("measured with AVX-512")
+        pytest.skip("isa() is below avx512: this choice was measured with AVX-512")
     weights = torch.ones(20, 32) if by_rows else torch.ones(32, 20).t()
     assert _provider(rows, weights) == provider

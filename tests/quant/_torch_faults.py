@@ -35,7 +35,7 @@ def running_conv(backend: str, case: ConvCase) -> Iterator[None]:
     # those that FBGEMM gets wrong.
     others = len(case.kernel) == 3 or case.geometry.transposed
     if backend == "cpuaccel" and others and onednn_convolves_wrongly():
-        pytest.skip("torch's x86 engine, which runs these, is wrong and crashes on this CPU")
+        pytest.skip("torch.cpu._is_vnni_supported(): torch runs these, is wrong and crashes")
     with running(backend):
         yield
 

@@ -69,7 +69,7 @@ def _run(case: AddCase, relu: bool, scale: float, accum: Tensor | None = None) -
 @given(case=adds())
 def test_torchs_onednn_engine_matches_the_reference(relu: bool, case: AddCase) -> None:
     if onednn_convolves_wrongly():
-        pytest.skip("torch's oneDNN is wrong on this CPU")
+        pytest.skip("torch.cpu._is_vnni_supported(): torch's oneDNN is wrong")
     real = case.real(relu)
     scale = case.conv.values.output_scale(real)
     with engine("onednn"), off():
@@ -151,7 +151,7 @@ def test_weights_with_zero_points_are_right_or_refused(backend: str) -> None:
     assert_quantum(actual, requantize(case.real(False), 0.4, 30))
 
 
-@pytest.mark.skipif(not missing(), reason="torch's own refusal is seen without the plugin")
+@pytest.mark.skipif(not missing(), reason="needs torch without cpuaccel (CPUACCEL=0)")
 def test_torchs_x86_engine_refuses() -> None:
     with running(INTREE), pytest.raises(RuntimeError, match="Didn't find engine"):
         _run(_residual(), False, 0.4)
