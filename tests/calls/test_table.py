@@ -57,8 +57,8 @@ def test_every_op_of_cpuaccel_has_a_row() -> None:
 _FALLBACKS = {
     "int_mm": "cpuaccel's kernel is for Arm",
     "lstm": "torch's oneDNN runs it in the types that it has",
-    "index_add_scaled": "alpha",
-    "segment_reduce_prod": "prod",
+    "index_add_scaled": "alpha is not 1",
+    "segment_reduce_prod": "unsupported reduction",
 }
 _BY_CPU = ("attention", "conv", "max_pool2d", "prepacked")
 """Name prefixes of rows that run on cpuaccel on some CPUs only."""
