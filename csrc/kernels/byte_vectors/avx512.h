@@ -1,5 +1,5 @@
-// AVX-512 vector classes of 64 bytes, and of 32 with masks, with the operations that bytes/avx2.h
-// lists. Included with AVX-512's flags only.
+// AVX-512 vector classes of 64 bytes, and of 32 with masks, with the operations that
+// byte_vectors/avx2.h lists. Included with AVX-512's flags only.
 #pragma once
 
 #include <immintrin.h>

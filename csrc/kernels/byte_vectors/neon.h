@@ -1,5 +1,5 @@
-// NEON vector classes of 16 bytes, and of 8 for tails, with the operations that bytes/avx2.h lists
-// (but no shuffles). Included with Arm's flags only.
+// NEON vector classes of 16 bytes, and of 8 for tails, with the operations that byte_vectors/avx2.h
+// lists, except shuffles. Included with Arm's flags only.
 #pragma once
 
 #include <arm_neon.h>

@@ -1,5 +1,5 @@
-// 256-bit SVE vector class of 32 bytes, with a few of the operations that bytes/avx2.h lists.
-// Included with the flags of that vector length only.
+// 256-bit SVE vector class of 32 bytes, with a few of the operations that byte_vectors/avx2.h
+// lists. Included with the flags of that vector length only.
 #pragma once
 
 #include <arm_sve.h>

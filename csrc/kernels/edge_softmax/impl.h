@@ -156,7 +156,8 @@ struct EdgeSoftmax {
   }
 };
 
-// exp of floats by a vector class V of floats/exp.h. A partial vector goes through the stack.
+// exp of floats by a vector class V of float_vectors/exp.h. A partial vector goes through the
+// stack.
 template <typename V>
 struct VectorExp {
   using Number = float;
