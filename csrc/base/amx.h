@@ -7,7 +7,7 @@ namespace cpuaccel {
 // this process and the threads that it starts from now on. Asks only once.
 bool has_amx_tiles();
 
-// isa_usable(Isa::amx): the same, if max_isa() allows them.
+// isa_usable(Isa::amx): has_amx_tiles(), and max_isa() allows AMX.
 bool amx_tiles_usable();
 
 }  // namespace cpuaccel

@@ -32,7 +32,8 @@ class ConcatChains {
 
   const Region& region_;
   std::unordered_map<size_t, Link> links_;  // by partition
-  std::unordered_map<Id, Id> memory_;       // by the result of one: that of its chain
+  // The value with the memory of the whole chain, by the result of a concatenation.
+  std::unordered_map<Id, Id> memory_;
 };
 
 // The maker of these steps (step_makers.h).

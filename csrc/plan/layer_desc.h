@@ -21,7 +21,7 @@ struct LayerDesc {
 std::vector<PrimitiveStep::Argument> inputs_of(const LayerDesc& layer);
 
 // The step of `layer`, which has one or more slices. It reads the inputs of inputs_of(), then
-// `more`; the memory of `bound` is its own. `eltwise` is applied to its results.
+// `more`. It owns the memory of `bound`, and applies `eltwise` to its results.
 std::unique_ptr<Step> step_of(const std::vector<LayerDesc>& layer,
                               const std::vector<PrimitiveStep::Argument>& more,
                               const std::vector<PrimitiveStep::Argument>& bound,

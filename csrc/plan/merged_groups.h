@@ -22,7 +22,8 @@ TensorDesc split_groups(TensorDesc weights, int64_t groups);
 // if there is AMX.
 int64_t groups_to_merge(const Building& building, const Layer& layer, const Shaped& shaped);
 
-// The dense layout of weights [groups, OC, IC, ...] after each `merged` groups are merged.
+// The dense layout of weights [groups, OC, IC, ...] after every `merged` groups are merged into
+// one.
 TensorDesc merge_groups(const TensorDesc& weights, int64_t merged);
 
 // The weights at `data`, with the layout `weights` and elements of `type`, in merged groups.

@@ -29,7 +29,8 @@ class Plan::Builder : public Building {
   // Whether the results of a partition, for inputs as they were traced, have the sizes that torch's
   // have.
   bool has_traced_sizes(size_t partition) const;
-  // Replaces add_next() for a partition that has no steps: its results get the layout of a layer's.
+  // Replaces add_next() for a partition that has no steps: its results get channels_last, the
+  // layout that layers write.
   void pretend_next() { pretend(current_++); }
   void pretend(size_t partition);
 

@@ -23,7 +23,7 @@ TensorDesc dense(Sizes sizes, MemoryFormat format);
 bool same_layout(const TensorDesc& a, const TensorDesc& b);
 
 // The memory format of a tensor without gaps, contiguous if both formats are the same; nullopt if
-// it neither is.
+// it has neither.
 std::optional<MemoryFormat> memory_format_of(const TensorDesc& desc);
 
 // The same layout, but dimensions of size 1 have the strides that they have in a tensor without

@@ -59,9 +59,9 @@ using GemmBf16Function = const GemmBf16Kernels&();
 
 std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
 
-// The rows whose panels weights may have here, also if they may not run now: without the AMX row on
-// a CPU that has no AMX. That row's panels are as wide as those of AVX-512, but hold other pairs
-// together.
+// All rows, to find the row of packed weights by its panel width, even if it may not run now. On a
+// CPU without AMX, the AMX row is left out: its panels are as wide as those of AVX-512, but hold
+// other pairs together.
 std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels();
 
 // With at most this many rows or columns, the bytes of the larger operand count, not the

@@ -22,7 +22,7 @@ struct ToChannelsLastCall {
   int64_t width;
 };
 
-inline constexpr int64_t kToChannelsLastMost = 4;
+inline constexpr int64_t kToChannelsLastMost = 4;  // channels
 
 using ToChannelsLastFunction = void(const ToChannelsLastCall& call);
 
