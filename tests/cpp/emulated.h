@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
-
-#include "guarded.h"
+#include <vector>
 
 namespace cpuaccel {
 
@@ -21,8 +20,8 @@ inline int64_t every(int64_t step) { return is_emulated() ? step : 1; }
 
 // The first of `values` and each `step`-th after it.
 template <typename T>
-GuardedVector<T> some_of(std::initializer_list<T> values, size_t step) {
-  GuardedVector<T> some;
+std::vector<T> some_of(std::initializer_list<T> values, size_t step) {
+  std::vector<T> some;
   for (size_t i = 0; i < values.size(); i += is_emulated() ? step : 1) {
     some.push_back(values.begin()[i]);
   }
