@@ -410,7 +410,8 @@ TEST(AddressSpace, WithoutALimitIsUnlimited) {
 
 TEST(AddressSpace, OfEachLimitWhatIsMappedIsGone) {
   if (is_emulated()) {
-    GTEST_SKIP() << "qemu-user does not set limits of the address space, which are its own too";
+    GTEST_SKIP() << "CPUACCEL_TEST_EMULATED: qemu-user sets no limit of the address space, because "
+                    "the limit would hold for qemu, too";
   }
   std::ifstream statm("/proc/self/statm");
   int64_t all = 0, other = 0, data = 0;

@@ -78,7 +78,7 @@ TEST_P(ChannelShuffleTest, OtherNumbersOfGroups) {
 
 TEST_P(ChannelShuffleTest, NoRows) { expect_right(GetParam(), Case(2, 0, 20, 0)); }
 
-TEST(Interleave, Dispatches) {
+TEST(ChannelShuffle, Dispatches) {
   const Case c(2, 7, 58, 58);
   const auto expected = c.expected();
   Bytes dst(expected.size());

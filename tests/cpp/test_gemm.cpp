@@ -246,9 +246,8 @@ TEST_P(GemmTest, WhatFollows) {
 // pieces.
 TEST(GemmDriver, WhatFollowsTheLastPiece) {
   if (is_emulated()) {
-    GTEST_SKIP()
-        << "CPUACCEL_TEST_EMULATED: 140,000 terms take a minute there, and gemm/blocked.cpp, "
-           "which cuts them up, is not an ISA's";
+    GTEST_SKIP() << "CPUACCEL_TEST_EMULATED: K of 140,000 takes a minute on an emulated CPU, and "
+                    "gemm/blocked.cpp, which cuts K into pieces, is the same code for all ISAs";
   }
   GemmOptions options;
   options.dst = DataType::bf16;

@@ -69,7 +69,7 @@ TEST_P(LookupTableTest, InPlace) {
   EXPECT_EQ(both, expected(src, table));
 }
 
-TEST(Table, LongerThanOneThreadsShare) {
+TEST(LookupTable, LongerThanOneThreadsShare) {
   const auto table = random_bytes(kTableEntries, 5);
   const auto src = random_bytes(200'003, 6);
   Bytes dst(src.size());

@@ -318,7 +318,7 @@ class QconvCutTest : public testing::TestWithParam<QconvForm> {
  protected:
   void SetUp() override {
     if (!isa_usable(Isa::avx2)) {
-      GTEST_SKIP() << "weights are cut for the row of AVX2, which this machine has not";
+      GTEST_SKIP() << "only the AVX2 kernel takes cut weights, and this CPU has no AVX2";
     }
   }
   std::mt19937 random_{11};
