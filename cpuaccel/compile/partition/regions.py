@@ -152,14 +152,13 @@ def _find_partitions(graph: Graph, translation: Translation) -> list[Partition]:
     cpuaccel_ops: list[int] = []
     onednn_ops: list[int] = []
     for number in sorted(unit_of):
-        (
-            cpuaccel_ops if translation.operations[number].kind in CPUACCEL_OPS else onednn_ops
-        ).append(number)
+        kind = translation.operations[number].kind
+        (cpuaccel_ops if kind in CPUACCEL_OPS else onednn_ops).append(number)
     partitions = [Partition([number], [unit_of[number]], supported=True) for number in cpuaccel_ops]
     operations = [translation.operations[number] for number in onednn_ops]
     operations += _readers(translation)
-    text = _plan_text([operations], [], translation).text
-    for supported, numbers in _native.load().find_partitions(text) if onednn_ops else []:
+    plan = _plan_text([operations], [], translation)
+    for supported, numbers in _native.load().find_partitions(plan.text) if onednn_ops else []:
         known = [onednn_ops[number] for number in numbers if number < len(onednn_ops)]
         if not known:
             continue
@@ -431,7 +430,7 @@ def _channels_last(node: Node) -> bool:
 
 
 def _drop_read_mutations(regions: list[Region], translation: Translation) -> bool:
-    """Leave mutations whose tensor is read after its region; say whether there were any."""
+    """Drop mutations whose tensor is read after its region; say whether there were any."""
     found = False
     for region in regions:
         read = {node for node, _ in region.outputs}
@@ -446,7 +445,7 @@ def _drop_read_mutations(regions: list[Region], translation: Translation) -> boo
 
 
 def _drop_uncompilable(regions: list[Region]) -> bool:
-    """Leave partitions that do not compile; say whether there were any."""
+    """Drop partitions that do not compile; say whether there were any."""
     failed = False
     for region in regions:
         reasons = _native.load().uncompilable_reasons(region.plan_text.text)
@@ -460,7 +459,7 @@ def _drop_uncompilable(regions: list[Region]) -> bool:
 
 
 def _drop_slower(regions: list[Region], timer: RegionTimer) -> bool:
-    """Leave regions that are slower; say whether there were any."""
+    """Drop regions that are slower; say whether there were any."""
     lost = False
     for region in regions:
         decided = timer(region)
