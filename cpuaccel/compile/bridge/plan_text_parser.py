@@ -13,7 +13,7 @@ _TYPES = {name: dtype for dtype, name in TYPES.items()} | {"other": torch.int64}
 
 
 def parse(text: str) -> PlanText:
-    """Return the object whose `text` this is.
+    """Return the `PlanText` whose `text` this is.
 
     Raises:
         ValueError: it is not the text of a region; the message names the line.

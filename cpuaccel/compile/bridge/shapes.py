@@ -125,12 +125,12 @@ def _split_part(translation: Translation, node: Node) -> ViewOp:
 
 
 def _view_op(translation: Translation, node: Node) -> None:
-    move = _VIEW_OPS[node.target](translation, node)
-    if translation.is_constant(move.source):
+    view = _VIEW_OPS[node.target](translation, node)
+    if translation.is_constant(view.source):
         raise Fallback("")  # its readers take the weight itself
-    translation.look_through(node, *move.looked_through)
+    translation.look_through(node, *view.looked_through)
     translation.begin([node], node)
-    translation.op(move.kind, [translation.read(move.source)], node, **move.attributes)
+    translation.op(view.kind, [translation.read(view.source)], node, **view.attributes)
 
 
 VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)

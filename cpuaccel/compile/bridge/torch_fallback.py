@@ -205,7 +205,7 @@ def written(value: Any, numbers: Mapping[Node, int]) -> Any:
         return {"torch": str(value).removeprefix("torch.")}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise Fallback(f"an argument of type {type(value).__name__}")
+    raise Fallback(f"it has an argument of type {type(value).__name__}")
 
 
 def is_of_sizes(target: Any) -> bool:

@@ -25,7 +25,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 def runner(
     captured: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Callable[..., Any]:
-    """Return a function that computes `captured` for calls of the kind of these arguments.
+    """Return a function that computes `captured` for calls with the signature of these arguments.
 
     It holds the tensors that the graph reads now. It calls `captured` if torch has to see the ops:
     while a trace or a TorchFunctionMode is active.

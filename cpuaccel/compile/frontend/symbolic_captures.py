@@ -178,10 +178,8 @@ class SymbolicCaptures:
             family.unused.remove(found)
             if found.report is not None:
                 report.register(found.report)
-        inputs, reason = (
-            input_signature.describe(args, kwargs),
-            f"runs the capture for {found.verdict.inputs}",
-        )
+        inputs = input_signature.describe(args, kwargs)
+        reason = f"runs the capture for {found.verdict.inputs}"
         verdict = Verdict(inputs, PLAN, reason, found.verdict.arithmetic)
         served = CaptureOutcome(found.run, found.report, verdict, "", found.capture)
         self._served.put(key, served)

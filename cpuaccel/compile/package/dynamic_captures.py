@@ -19,7 +19,7 @@ _WHERE = "cpuaccel.save: dynamic_shapes"
 
 
 def capture_dynamic(model: nn.Module, call: Call, dynamic_shapes: Any) -> Capture:
-    """Return `model` captured for calls of the kind of `call`, with sizes that vary.
+    """Return `model` captured for calls with the signature of `call`, but sizes that vary.
 
     Raises:
         ValueError: torch.export cannot make them vary, or the results are off at some size.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def encode(program: ExportedProgram) -> dict[str, Any]:
-    """Return `program` as JSON values, with its `ops` in the format of torch_program.
+    """Return `program` as JSON values, with its `ops` in the format of torch_fallback.
 
     Values are numbered: first `weights`, by name, and `inputs`, in the order of the graph; then one
     for each op.
@@ -186,7 +186,7 @@ def _timed(line: Read, runs: list[list[int]], is_first: bool) -> Read:
 
 
 def _reader(value: Any, weights: Mapping[int, Any]) -> Read:
-    """Return a function that makes an argument, in the format of torch_program, from values."""
+    """Return a function that makes an argument, in the format of torch_fallback, from values."""
     if isinstance(value, list):
         if weights.keys() >= set(_numbers_in(value)):
             constants = [_reader(each, weights)([]) for each in value]

@@ -51,7 +51,7 @@ def _is_layer(partition: Partition, translation: Translation) -> bool:
 def _reaches_another_layer(
     partition: Partition, neighbors: dict[int, Sides], layers: Container[int]
 ) -> bool:
-    """Say whether a path through supported parts leads from a layer to another one."""
+    """Say whether a path through supported partitions leads from a layer to another one."""
     seen, stack = {id(partition)}, [partition]
     while stack:
         for other in chain(*neighbors[id(stack.pop())]):
@@ -77,10 +77,10 @@ def _facts(partition: Partition, place: str, translation: Translation) -> cost.F
 
 
 def drop_incomplete_units(partitions: list[Partition]) -> None:
-    """Leave every partition that shares a unit with a partition that is left."""
+    """Drop every partition that shares a unit with a partition that is not taken."""
     changed = True
     while changed:
-        left = {
+        not_taken = {
             id(unit)
             for partition in partitions
             if not partition.choice.taken
@@ -88,15 +88,15 @@ def drop_incomplete_units(partitions: list[Partition]) -> None:
         }
         changed = False
         for partition in partitions:
-            if partition.choice.taken and any(id(unit) in left for unit in partition.units):
+            if partition.choice.taken and any(id(unit) in not_taken for unit in partition.units):
                 partition.choice = cost.Choice(False, "part of an op that is a fallback")
                 changed = True
 
 
 def _neighbors(partitions: list[Partition], translation: Translation) -> dict[int, Sides]:
-    """Return the sides of each part by its id.
+    """Return the sides of each partition by its id.
 
-    Moves are looked through: the neighbors of a move count too.
+    View ops are looked through: the neighbors of a view op count too.
     """
     maker: dict[int, Partition] = {}
     readers: dict[int, list[Partition]] = defaultdict(list)

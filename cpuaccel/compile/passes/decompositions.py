@@ -48,7 +48,7 @@ def of_preserved() -> Decompositions:
 @cache
 def without_preserved() -> Decompositions:
     """Return Inductor's decompositions, except those of the preserved ops."""
-    whole = of_preserved()
+    preserved = of_preserved()
     return _Table(
-        {op: function for op, function in all_decompositions().items() if op not in whole}
+        {op: function for op, function in all_decompositions().items() if op not in preserved}
     )

@@ -38,11 +38,11 @@ def replace_calls(gm: GraphModule) -> None:
 def _arguments(node: Node) -> tuple[Any, ...]:
     """Return the arguments of cpuaccel::resize. Raises Fallback for unsupported ones."""
     try:
-        arguments_of = _signature.bind(*node.args, **node.kwargs)
+        bound = _signature.bind(*node.args, **node.kwargs)
     except TypeError as error:
         raise Fallback(str(error)) from None
-    arguments_of.apply_defaults()
-    given = arguments_of.arguments
+    bound.apply_defaults()
+    given = bound.arguments
     images, mode, align_corners = given["input"], given["mode"], given["align_corners"]
     value = images.meta.get("example_value") if isinstance(images, Node) else None
     if not isinstance(value, FakeTensor) or is_functorch_wrapped_tensor(value):

@@ -139,9 +139,9 @@ def _readers(node: Node) -> list[Node]:
     left = [node]
     while left:
         each = left.pop()
-        moves = [user for user in each.users if _is_view_of(user, each)]
-        left += moves
-        if len(moves) < len(each.users):
+        views = [user for user in each.users if _is_view_of(user, each)]
+        left += views
+        if len(views) < len(each.users):
             found.append(each)
     return found
 

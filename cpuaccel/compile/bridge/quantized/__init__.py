@@ -41,7 +41,10 @@ _MATCHES = {
     **shuffle.MATCHES,
     **view_ops.MATCHES,
 }
-"""Each translates the nodes before a quantize, or returns False. The first that matches is used."""
+"""Functions that translate the nodes before a quantize, with the kinds that they add.
+
+The first that does not return False is used.
+"""
 
 OPS = frozenset({"quantize", "dequantize", "q_linear_dynamic"}.union(*_MATCHES.values()))
 """Kinds of ops that cpuaccel runs: csrc/quant/steps."""

@@ -30,18 +30,18 @@ class _Shuffle:
 
 def sliced_shuffle(translation: Translation, found: QuantizeChain) -> bool:
     """quantize(function(slice of dequantize(shuffle(x))))"""
-    move = quantized_view_op(translation, found.anchor)
-    if move is None or move.kind != "slice" or move.attributes["axis"] != 1:
+    view = quantized_view_op(translation, found.anchor)
+    if view is None or view.kind != "slice" or view.attributes["axis"] != 1:
         return False
-    shuffle = _shuffle(translation, source_of(move.source))
+    shuffle = _shuffle(translation, source_of(view.source))
     if shuffle is None:
         return False
-    places = {name: move.attributes[name] for name in ("min", "max")}
+    places = {name: view.attributes[name] for name in ("min", "max")}
     if any(place % shuffle.groups for place in places.values()):
         return False
-    entries = found.table(quantizer_of(move.source))
+    entries = found.table(quantizer_of(view.source))
     table = {} if entries == list(range(len(entries))) else {"table": entries}
-    translation.look_through(found.anchor, move.source, *move.looked_through, *shuffle.nodes)
+    translation.look_through(found.anchor, view.source, *view.looked_through, *shuffle.nodes)
     translation.begin([found.anchor, *found.nodes], found.quantize)
     inputs = [translation.read(part) for part in shuffle.parts]
     given: dict[str, Any] = {"groups": shuffle.groups, **places, **table}
