@@ -24,7 +24,7 @@ op MatMul in 0 1 out 2
 ALONE = "CPUACCEL_TESTS_OF_BF16_ALONE"
 """Set if only the bf16 tests should run, see conftest.py."""
 
-NO_ARITHMETIC = "oneDNN has no layers of bf16 for a CPU without such arithmetic"
+NO_ARITHMETIC = "cpuaccel._C.has_bf16_arithmetic() is False: oneDNN has no bf16 layers for this CPU"
 
 
 def cpu_has_it() -> bool:
@@ -43,7 +43,7 @@ def in_a_process_of_its_own(file: str) -> None:
     if not cpu_has_it():
         pytest.skip(NO_ARITHMETIC)
     if onednn_has_it():
-        pytest.skip("the tests of this file run here")
+        pytest.skip("no ISA cap in this process: the bf16 tests of this file run in it")
     # `python -m pytest` would put the sources before the installed package.
     done = subprocess.run(
         [Path(sys.executable).with_name("pytest"), file, "-p", "no:cacheprovider"],

@@ -22,7 +22,8 @@ needs_onednn = pytest.mark.skipif(
 
 needs_vnni = pytest.mark.skipif(
     _native.native() is None or "avx512vnni" not in _native.load().cpu_features(),
-    reason="without VNNI plans run all layers on our kernels, which alone are exact there",
+    reason="cpuaccel._C.cpu_features() has no avx512vnni: plans run all layers on "
+    "cpuaccel's kernels, which alone are exact there",
 )
 
 _module = _native.native()
@@ -36,7 +37,9 @@ def skip_layers_of_libraries(model: nn.Module) -> None:
     """Skip a layer that only libraries have, if plans do not use theirs."""
     kinds = (nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     if not libraries_are_exact and any(isinstance(each, kinds) for each in model.modules()):
-        pytest.skip("without VNNI plans use our kernels only, which have no such layer")
+        pytest.skip(
+            "cpuaccel._C.isa() has no VNNI: only cpuaccel's kernels run, and lack this layer"
+        )
 
 
 class Lambda(nn.Module):

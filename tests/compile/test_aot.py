@@ -28,7 +28,7 @@ pytestmark = [
     needs_onednn,
     pytest.mark.skipif(
         not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++"))),
-        reason="no C++ compiler, which AOTInductor needs",
+        reason="AOTInductor needs a C++ compiler: neither CXX (g++) nor clang++ is in PATH",
     ),
 ]
 

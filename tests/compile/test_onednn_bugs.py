@@ -16,7 +16,8 @@ _WRONG = "jit_1x1:avx512_core_amx"
 pytestmark = [
     needs_onednn,
     pytest.mark.skipif(
-        not torch.cpu._is_amx_tile_supported(), reason="no AMX here, whose code it is"
+        not torch.cpu._is_amx_tile_supported(),
+        reason="a bug of oneDNN's AMX code: torch.cpu._is_amx_tile_supported() is False",
     ),
 ]
 

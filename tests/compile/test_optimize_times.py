@@ -181,7 +181,7 @@ def test_int8_runs_if_it_is_not_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     assert timed == [["plan", "model", "fp32 plan", "fp32 model"]]
     assert found.distance is not None
     assert 0 < found.distance < 0.2
-    assert "of fp32's norm" in str(found)
+    assert f"int8 differs from fp32 by {found.distance:.2g} of fp32's norm" in str(found)
 
 
 def test_fp32_runs_if_int8_is_slower(

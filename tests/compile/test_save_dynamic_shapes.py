@@ -23,7 +23,7 @@ _BATCH = ({0: Dim("batch", max=8)},)
 
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, (os.environ.get("CXX", "g++"), "clang++"))),
-    reason="no C++ compiler, which AOTInductor needs",
+    reason="AOTInductor needs a C++ compiler: neither CXX (g++) nor clang++ is in PATH",
 )
 
 
