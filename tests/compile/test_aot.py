@@ -60,7 +60,7 @@ def _x() -> Tensor:
 
 @pytest.fixture
 def products_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions of products are left, as the measured table has it for few rows."""
+    """The cost table takes no products, as the measured one takes none of few rows."""
     from cpuaccel.compile.partition import cost_table
 
     rows = cost_table._rows()

@@ -1,4 +1,4 @@
-"""Single ops: a layer of any geometry is a partition by itself; other single ops are left."""
+"""Single ops: a layer of any geometry is a partition by itself; other single ops are fallbacks."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_pools_between_layers(
     name = "MaxPool" if kind.startswith("max") else "AvgPool"
     if not ceil:
         assert found.kinds() == [("Convolution",), (name,), ("Convolution",)]
-    else:  # left, with a reason, if oneDNN counts padding or windows differently
+    else:  # a fallback, with a reason, if oneDNN counts padding or windows differently
         left = [each.reason for each in found.left]
         assert ((name,) in found.kinds()) != bool(left)
 
