@@ -16,11 +16,11 @@ from benchmarks.models._modes import Mode
 
 NAMES = (
     "torch",
+    "cpuaccel",
+    "cpuaccel+prepack",
     "inductor",
     "inductor+freezing",
     "torchscript",
-    "cpuaccel",
-    "cpuaccel+prepack",
     "cpuaccel+compile",
     "cpuaccel+optimize",
     "openvino",
