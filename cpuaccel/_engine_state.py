@@ -15,31 +15,31 @@ _disabled = False
 
 
 def is_enabled() -> bool:
-    """Return whether the engine's kernels are registered over torch's."""
+    """Return whether cpuaccel's kernels are registered over torch's."""
     module = native()
     return module is not None and module.is_installed()
 
 
 def set_on() -> None:
-    """Record that the engine was switched on."""
+    """Record that cpuaccel was switched on."""
     global on, _switch_error, _disabled
     on, _switch_error, _disabled = True, "", False
 
 
 def set_off() -> None:
-    """Record that the engine was switched off."""
+    """Record that cpuaccel was switched off."""
     global on, _disabled
     on, _disabled = False, True
 
 
 def set_switch_error(reason: str) -> None:
-    """Record the reason why the engine could not be switched on."""
+    """Record the reason why cpuaccel could not be switched on."""
     global _switch_error
     _switch_error = reason
 
 
 def why_off() -> str:
-    """Return why the engine is off, or an empty string if it is on."""
+    """Return why cpuaccel is off, or an empty string if it is on."""
     if is_enabled():
         return ""
     if reason := failure() or _switch_error:

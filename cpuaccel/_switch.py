@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from cpuaccel import _engine_state, _log, matmul, memory
-from cpuaccel._engine_state import is_enabled, why_off
+from cpuaccel._engine_state import is_enabled
 from cpuaccel._inductor import hook
 from cpuaccel._native import load, native
 
-__all__ = ["disable", "enable", "enabled", "is_enabled", "why_off"]
+__all__ = ["disable", "enable", "enabled", "is_enabled"]
 
 _lock = threading.RLock()
 

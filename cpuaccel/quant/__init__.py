@@ -1,4 +1,4 @@
-"""The int8 quantized engine: its switch, and the fusion and lowering of models that run on it."""
+"""Fusion (`fuse`) and lowering (`lower`) of int8 models."""
 
 from __future__ import annotations
 
