@@ -9,18 +9,17 @@ import functools
 import importlib
 import importlib.util
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from _repository import ROOT, files
 from quant._engine import needs_plugin
 
 from cpuaccel._cli.info import facts
 
-ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "mkdocs.yml"
 FORM = ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml"
 
@@ -83,20 +82,9 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 @functools.cache
-def _files() -> set[str]:
+def _paths() -> frozenset[str]:
     """The files of the repository, relative to the root, and its folders."""
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode == 0:
-        files = set(done.stdout.splitlines())
-    else:  # an unpacked archive has no git
-        files = {str(file.relative_to(ROOT)) for file in ROOT.rglob("*") if file.is_file()}
-    files = {file for file in files if (ROOT / file).is_file()}
-    return files | {str(folder) for file in files for folder in Path(file).parents}
+    return files() | {str(folder) for file in files() for folder in Path(file).parents}
 
 
 def _wrong_files(text: str, folder: Path) -> Iterator[str]:
@@ -109,9 +97,9 @@ def _wrong_files(text: str, folder: Path) -> Iterator[str]:
         if not FILE.fullmatch(span) or re.search("[A-Z]{3}", span) or span in OTHER_FILES:
             continue
         path = span.rstrip("/")
-        if path in _files() or (folder / path).exists() or path in ROLES:
+        if path in _paths() or (folder / path).exists() or path in ROLES:
             continue
-        found = [file for file in _files() if file.endswith("/" + path)]
+        found = [file for file in _paths() if file.endswith("/" + path)]
         if len(found) != 1:
             yield f"`{span}`: " + (f"which of {sorted(found)}?" if found else "no such file")
 
@@ -148,15 +136,12 @@ def test_a_wrong_file_name_is_found() -> None:
 
 @functools.cache
 def _identifiers() -> set[str]:
-    """All words of the sources."""
-    words: set[str] = set()
-    for name in _files():
-        file = ROOT / name
-        if (
-            name.split("/")[0] in (*SOURCES, "Makefile", "CMakeLists.txt", "pyproject.toml")
-            and file.is_file()
-        ):
-            words |= set(re.findall(r"\w+", file.read_text(encoding="utf-8", errors="ignore")))
+    """All words of the sources, and the names of other projects."""
+    words = set(OTHER_NAMES)
+    for name in files():
+        if name.split("/")[0] in SOURCES:
+            text = (ROOT / name).read_text(encoding="utf-8", errors="ignore")
+            words.update(re.findall(r"\w+", text))
     return words
 
 
@@ -167,7 +152,7 @@ def _wrong_names(text: str) -> Iterator[str]:
             continue
         for name in re.split(r"\W+", span):
             is_code = "_" in name or re.search("[a-z][A-Z]", name)
-            if is_code and "NAME" not in name and name not in _identifiers() | OTHER_NAMES:
+            if is_code and "NAME" not in name and name not in _identifiers():
                 yield name
 
 
@@ -176,7 +161,8 @@ def _wrong_names(text: str) -> Iterator[str]:
     [
         ROOT / "CONTRIBUTING.md",
         ROOT / "docs" / "architecture.md",
-        *(ROOT / "docs").glob("[gi]*/*.md"),
+        *(ROOT / "docs" / "guides").glob("*.md"),
+        *(ROOT / "docs" / "internals").glob("*.md"),
     ],
     ids=lambda file: str(file.relative_to(ROOT)),
 )

@@ -7,7 +7,6 @@ prints every place, and how often each pattern occurs in each folder.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
+from _repository import ROOT, files
 
-ROOT = Path(__file__).resolve().parents[1]
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
 FOLDERS = ("csrc", "cpuaccel", "benchmarks", "tools", "examples", "tests", "docs", "cmake")
@@ -29,8 +28,8 @@ EXCLUDED = {"docs/glossary.md", "tests/test_glossary.py"}
 
 IDENTIFIER = re.compile(r"\w+")
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-# Comment marks and quotes at the start of a line: a phrase may continue behind them.
 APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+# Comment marks and quotes at the start of a line: a phrase may continue behind them.
 MARGIN = re.compile(r"^\s*(?://+|#+|\*|>|-|\"+|f?\"|\|)?\s*")
 
 
@@ -52,8 +51,10 @@ ALLOWED = (
     Allowed("race", "the common term for unsynchronized accesses", phrase="data race"),
     Allowed("ours", "one of a pair of results, beside `theirs`", files="tests/*"),
     Allowed("our", "one of a pair of results, beside `their`", files="tests/*"),
-    *(Allowed("ours", _COLUMNS, files=f) for f in ("benchmarks/arm/*", "docs/aarch64.md")),
-    Allowed("ours", _COLUMNS, files="docs/graviton.md"),
+    *(
+        Allowed("ours", _COLUMNS, files=f)
+        for f in ("benchmarks/arm/*", "docs/aarch64.md", "docs/graviton.md")
+    ),
     Allowed("own kernel*", "kernels of torch, not of cpuaccel", phrase="torchs own kernel"),
     Allowed("own kernel*", "kernels of torch, not of cpuaccel", phrase="its own kernel"),
     Allowed("refus[aei]*", "also arguments, files and requests that are rejected", files="tests/*"),
@@ -177,19 +178,12 @@ def _is_allowed(pattern: Pattern, file: str, around: str) -> bool:
     )
 
 
-def tracked_files() -> list[str]:
+def checked_files() -> list[str]:
     """The files that are checked, relative to the root."""
-    command = ["git", "-C", str(ROOT), "ls-files", "--", *FOLDERS, *FILES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        found = done.stdout.splitlines()
-    else:  # an unpacked archive has no git
-        folders = (file for folder in FOLDERS for file in (ROOT / folder).rglob("*"))
-        found = [str(file.relative_to(ROOT)) for file in (*folders, *map(ROOT.joinpath, FILES))]
     return sorted(
         file
-        for file in found
-        if file not in EXCLUDED and Path(file).suffix in TEXTS and (ROOT / file).is_file()
+        for file in files() - EXCLUDED
+        if (file in FILES or file.split("/")[0] in FOLDERS) and Path(file).suffix in TEXTS
     )
 
 
@@ -197,7 +191,7 @@ def find_all() -> list[Hit]:
     """All places of all patterns."""
     finder = Finder(read_patterns(GLOSSARY.read_text(encoding="utf-8")))
     hits: list[Hit] = []
-    for file in tracked_files():
+    for file in checked_files():
         try:
             text = (ROOT / file).read_text(encoding="utf-8")
         except UnicodeDecodeError:
