@@ -146,7 +146,10 @@ def test_broken_build_warns_once(run, prepare: str, reason: str) -> None:
     assert (enabled, total) == ("False", "2.0")
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64 CPUs without AVX2")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64",
+    reason="`uname -m` is not x86_64: only there AVX2 may be missing",
+)
 def test_unsupported_cpu_warns_once(run) -> None:
     prepare = "import cpuaccel._C as native; native.cpu_features = lambda: ['sse4_2']"
     code = AUTOLOAD.format(prepare=prepare)

@@ -25,7 +25,8 @@ exec c++ "$@" -static-libstdc++
 """
 
 needs_cmake = pytest.mark.skipif(
-    shutil.which("cmake") is None or shutil.which("c++") is None, reason="no cmake, or no c++"
+    shutil.which("cmake") is None or shutil.which("c++") is None,
+    reason="`command -v cmake` or `command -v c++` finds nothing",
 )
 needs_cmake_alone = pytest.mark.skipif(
     shutil.which("cmake") is None, reason="`command -v cmake` finds nothing"
@@ -109,7 +110,7 @@ def test_a_onednn_without_license_texts_is_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "metadata").exists()
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no cc")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="`command -v cc` finds nothing")
 def test_an_extension_that_crashes_on_import_fails_the_build(tmp_path: Path) -> None:
     source, library = tmp_path / "crash.c", tmp_path / "_C.so"
     source.write_text(

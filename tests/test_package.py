@@ -46,7 +46,8 @@ CONV_SUM = 8 * sum(round(8 * taps(r) * taps(c) / 0.5) for r in range(6) for c in
 EXPECTED = f"sum {CONV_SUM} {3 * 8 * round(16 / 0.5)}"
 
 needs_onednn = pytest.mark.skipif(
-    cpuaccel._C.build_info()["onednn_compiled"] is None, reason="built without oneDNN"
+    cpuaccel._C.build_info()["onednn_compiled"] is None,
+    reason="`python -m cpuaccel info` says `oneDNN compiled with none`",
 )
 
 
@@ -65,7 +66,7 @@ def run(code: str, prefix: list[str] | None = None, **environment: str) -> str:
     return result.stdout
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake here")
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="`command -v cmake` finds nothing")
 @pytest.mark.parametrize(
     ("processor", "bytes_", "order", "refused"),
     [
@@ -146,7 +147,7 @@ def test_another_libdnnl_does_not_take_its_place() -> None:
     files = importlib.metadata.files("onednn-cpu-gomp") or []
     others = [str(f.locate()) for f in files if str(f).endswith("libdnnl.so.3")]
     if not others:
-        pytest.skip("onednn-cpu-gomp is not installed here: there is no other libdnnl to preload")
+        pytest.skip("`pip show -f onednn-cpu-gomp` lists no libdnnl.so.3, which would be preloaded")
     output = run(LINEAR, LD_PRELOAD=others[0], CPUACCEL_PROVIDER="onednn")
     assert EXPECTED in output
     assert "conv2d.onednn" in output
@@ -163,7 +164,7 @@ def test_a_capped_isa_gives_the_same_numbers(provider: str) -> None:
 def test_runs_on_a_haswell() -> None:
     qemu = shutil.which("qemu-x86_64")
     if qemu is None:
-        pytest.skip("qemu-x86_64 (Debian's qemu-user) is not installed")
+        pytest.skip("`command -v qemu-x86_64` finds nothing: Debian has it in qemu-user")
     with_onednn = LINEAR + 'cpuaccel.config.set("provider", "onednn")\n' + LINEAR
     output = run(with_onednn, [qemu, "-cpu", "Haswell"])
     assert output.count(EXPECTED) == 2

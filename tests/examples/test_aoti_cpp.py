@@ -29,9 +29,10 @@ def _has_library() -> bool:
 pytestmark = [
     needs_onednn,
     pytest.mark.long,
-    pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake here"),
+    pytest.mark.skipif(shutil.which("cmake") is None, reason="`command -v cmake` finds nothing"),
     pytest.mark.skipif(
-        shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler here"
+        shutil.which(os.environ.get("CXX", "g++")) is None,
+        reason="`command -v ${CXX:-g++}` finds nothing",
     ),
     pytest.mark.skipif(
         torch.version.cuda is not None and not _CUDA_HEADER.exists(),

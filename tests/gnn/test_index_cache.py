@@ -151,7 +151,7 @@ def test_inference_tensors_are_not_kept() -> None:
     assert _stats()["hits"] == 2
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os has no fork on this system")
 def test_a_forked_child_uses_it() -> None:
     matrix = csr(torch.tensor([3, 0, 5, 2]), 6)
     torch.set_num_threads(1)
