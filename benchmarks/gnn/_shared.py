@@ -59,11 +59,16 @@ def measure(
     return Row(name, samples, {**extra, "calls": calls})
 
 
-def add_graph(parser: argparse.ArgumentParser, scale: int, edges: int) -> None:
-    """Adds --graph, and --scale and --edges with these defaults."""
+def add_graph_name(parser: argparse.ArgumentParser) -> None:
+    """Adds --graph."""
     parser.add_argument(
         "--graph", default="rmat", help=f"one of {', '.join(GRAPHS)} (default: rmat)"
     )
+
+
+def add_graph(parser: argparse.ArgumentParser, scale: int, edges: int) -> None:
+    """Adds --graph, and --scale and --edges with these defaults."""
+    add_graph_name(parser)
     parser.add_argument(
         "--scale",
         type=positive,

@@ -231,9 +231,7 @@ def write_plot(
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
-    parser.add_argument(
-        "--graph", default="rmat", help=f"one of {', '.join(GRAPHS)} (default: rmat)"
-    )
+    _shared.add_graph_name(parser)
     parser.add_argument("--columns", type=positive, default=64, help="columns of x (default: 64)")
     parser.add_argument(
         "--least",
