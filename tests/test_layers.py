@@ -75,7 +75,7 @@ def _name(path: Path) -> str:
 
 
 def _imported(path: Path) -> Iterator[str]:
-    """Yield the dotted names that a file imports: of modules, and of what is in them."""
+    """Yield the names that a file imports: a.b for `import a.b`, a.b.c for `from a.b import c`."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

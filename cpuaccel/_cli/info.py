@@ -13,7 +13,7 @@ from cpuaccel._cli.rich_table import table
 
 
 def print_info(console: Console) -> None:
-    """Print them as two tables."""
+    """Print the facts and the settings as two tables."""
     console.print(table(("item", "value"), facts()))
     console.print()
     console.print(
@@ -22,7 +22,7 @@ def print_info(console: Console) -> None:
 
 
 def facts() -> Iterable[tuple[str, str]]:
-    """Yield the name and value of each fact on this process and build."""
+    """Yield the name and value of each fact about this process and this build."""
     yield "cpuaccel", cpuaccel.__version__
     yield "torch", str(torch.__version__)
     yield "engine", "on" if cpuaccel.is_enabled() else f"off: {_engine_state.why_off()}"

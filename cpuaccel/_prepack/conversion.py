@@ -28,7 +28,7 @@ os.register_at_fork(after_in_child=conversion_lock._at_fork_reinit)  # type: ign
 
 
 class PackedClass(nn.Module):
-    """What `pack.py` knows of a packed class: `PackedModule` (module.py) has the rest."""
+    """The part of a packed class that `pack.py` calls; `PackedModule` has the rest (module.py)."""
 
     plain_class: ClassVar[type[nn.Module]]
 

@@ -84,10 +84,11 @@ class FastEdgeConv(FastLayer, pyg.EdgeConv):  # type: ignore[misc]
         return me.aggregate(split.rest(messages), end.long(), None, dst.shape[0])
 
     def _slopes(self, split: SplitNetwork) -> list[float] | None:
-        """Return the following functions' slopes below 0, if these may run after the reduction.
+        """Return the slopes, for negative inputs, of the activations after the first layer.
 
-        An extreme stays the extreme under functions that do not decrease. If a function makes
-        messages equal, its derivative there is 0.
+        None if these must run before the reduction. A maximum stays the maximum under functions
+        that do not decrease, and so does a minimum. If a function makes messages equal, its
+        derivative there is 0.
         """
         if not split.modules:
             return None if split.modules is None else []

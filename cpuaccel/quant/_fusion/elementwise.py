@@ -103,7 +103,7 @@ VIEW_FUNCTIONS: frozenset[Any] = frozenset(
     ]
 )
 VIEW_MODULES: frozenset[type[nn.Module]] = frozenset([nn.Flatten, nn.Unflatten])
-"""What moves values without computing, so that it may come before or after a table."""
+"""Ops that only move values: they give the same result before and after a table."""
 
 
 def op_name(target: object) -> str:
