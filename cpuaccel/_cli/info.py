@@ -25,7 +25,7 @@ def facts() -> Iterable[tuple[str, str]]:
     """Yield the name and value of each fact about this process and this build."""
     yield "cpuaccel", cpuaccel.__version__
     yield "torch", str(torch.__version__)
-    yield "engine", "on" if cpuaccel.is_enabled() else f"off: {_engine_state.why_off()}"
+    yield "state", "on" if cpuaccel.is_enabled() else f"off: {_engine_state.why_off()}"
     yield "torch.backends.quantized.engine", str(torch.backends.quantized.engine)
     yield "allocator", "on" if memory.is_enabled() else f"off: {memory.why_off()}"
     yield "threads", str(torch.get_num_threads())
