@@ -93,7 +93,7 @@ OPTIONS: tuple[Option, ...] = (
         _parse_switch,
         True,
         "0 or 1",
-        "Switch the engine on when torch is imported.",
+        "Switch cpuaccel on when torch is imported.",
     ),
     Option(
         "allocator",
@@ -169,7 +169,7 @@ OPTIONS: tuple[Option, ...] = (
         str,
         "",
         "the path of a file",
-        "This machine's table of matrix products; empty is matmul.csv in the user's configuration.",
+        "This machine's table of matrix products; none: matmul.csv in the user's configuration.",
     ),
     Option(
         "ranks",
@@ -177,7 +177,7 @@ OPTIONS: tuple[Option, ...] = (
         str,
         "",
         "the path of a file",
-        "The tuning cache; empty is a file in the user's cache folder.",
+        "The tuning cache; none: a file in the user's cache folder.",
         live=True,
     ),
     Option(

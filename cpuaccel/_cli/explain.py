@@ -36,7 +36,7 @@ def add_explain(commands: Any) -> None:
         epilog=_PICKLE_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="the model")
+    parser.add_argument("file", metavar="FILE", type=Path, help="the model; its format is below")
     parser.add_argument(
         "--trust", action="store_true", help="load a pickled module, which runs code from FILE"
     )
@@ -106,6 +106,7 @@ def _load_pickle(file: Path, trust: bool) -> torch.nn.Module:
     if not _is_pickle(file):
         raise LoadError(
             "expected a file of torch.jit.save or torch.save; it is damaged or has another format"
+            " (python -m cpuaccel plan shows a .pt2 file)"
         )
     if not trust:
         raise LoadError(

@@ -44,10 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m cpuaccel", description="Show what cpuaccel does on this machine."
+        prog="python -m cpuaccel",
+        description="Show what cpuaccel does on this machine, or measure matrix products for it.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("info", help="versions, CPU features, on or off, every setting")
+    commands.add_parser(
+        "info",
+        help="versions, CPU features, on or off, every setting",
+        description="Print versions, CPU features, whether cpuaccel is on, and every setting.",
+    )
     add_explain(commands)
     add_plan(commands)
     add_tune(commands)

@@ -247,7 +247,7 @@ def test_the_plan_of_a_package(package: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert main(["plan", str(package), "--no-run"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("net.pt2: a package of cpuaccel.aot_compile\ncall: (float32 [")
+    assert said.startswith("net.pt2: a file of cpuaccel.aot_compile\ncall: (float32 [")
     assert "KeptLinear+gelu" in said
     loaded = cpuaccel.load(package)
     measured = measure(loaded)

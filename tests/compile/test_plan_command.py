@@ -67,7 +67,7 @@ def test_it_prints_the_signature_and_each_step(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = _printed(capsys, saved)
-    assert lines[0] == "net.pt2: a program of cpuaccel.save"
+    assert lines[0] == "net.pt2: a file of cpuaccel.save"
     assert lines[1] == "call: (float32 [2, 3, 10, 10])"
     assert lines[2].startswith(
         f"made by cpuaccel {cpuaccel.__version__} with torch {torch.__version__}"
@@ -123,7 +123,7 @@ def test_it_draws(
     texts = [
         "".join(each.itertext()) for each in ET.parse(out).iter() if each.tag.endswith("}text")
     ]
-    assert "net.pt2: a program of cpuaccel.save" in texts
+    assert "net.pt2: a file of cpuaccel.save" in texts
     assert "input x" in texts
     assert any("Convolution" in text for text in texts)
     assert any("f32 2x3x10x10" in text for text in texts)

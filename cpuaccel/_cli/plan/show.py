@@ -67,7 +67,7 @@ def _measured(loaded: load.Loaded, file: Path) -> Measured:
 def _heading(file: Path, facts: dict[str, Any]) -> Iterator[str]:
     cpu = facts["cpu"]
     here = _native.load().isa()
-    yield f"{file.name}: a {facts['kind']} of {_MADE_BY[facts['kind']]}"
+    yield f"{file.name}: a file of {_MADE_BY[facts['kind']]}"
     yield f"call: {Call.from_facts(facts['call'])}"
     yield (
         f"made by cpuaccel {facts['cpuaccel']} with torch {facts['torch']}"

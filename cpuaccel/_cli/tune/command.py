@@ -20,19 +20,24 @@ def add_tune(commands: Any) -> None:
         "tune",
         help="measure matrix products here and write this machine's table",
         description="Time matrix products by each library, on one thread and on all of torch's, and"
-        " write the table that cpuaccel reads when torch is imported. Takes some minutes.",
+        " write the table that cpuaccel reads when torch is imported. Takes a minute or two.",
     )
     parser.add_argument(
         "--dtypes",
         type=_dtypes,
         metavar="A,B",
         default=list(matmul.DTYPES),
-        help=f"of {','.join(matmul.DTYPES)} (default: all)",
+        help=f"dtypes to measure, of {','.join(matmul.DTYPES)} (default: all)",
     )
     parser.add_argument(
-        "--rounds", type=_positive, default=5, help="of each figure (default: %(default)s)"
+        "--rounds", type=_positive, default=5, help="rounds for each time (default: %(default)s)"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="(default: this user's table)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the table to write (default: matmul.csv in your configuration folder)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="measure and print, write nothing")
 
 
