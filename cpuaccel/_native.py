@@ -6,17 +6,15 @@ import importlib
 import platform
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
 
 from cpuaccel import config
 
-REINSTALL = (
-    "pip install --force-reinstall --no-deps --no-build-isolation --no-cache-dir"
-    " --no-binary cpuaccel cpuaccel"
-)
-"""Builds against the installed torch. It neither replaces torch nor takes a cached build."""
+REINSTALL = "run `pip install --force-reinstall --no-deps --no-build-isolation .` in a checkout"
+"""Builds against the installed torch, and does not replace torch."""
 
 
 class Native(Protocol):
@@ -138,7 +136,11 @@ def _check_torch() -> None:
     try:
         built = str(importlib.import_module("cpuaccel._build_info").TORCH_VERSION)
     except ImportError:
-        raise RuntimeError(f"cpuaccel is not built. Build it: {REINSTALL}") from None
+        raise RuntimeError(
+            f"cpuaccel is not built: {Path(__file__).parent} has no compiled module. If that is a"
+            " checkout and cpuaccel is installed, start Python in another folder; otherwise build"
+            f" it: {REINSTALL}"
+        ) from None
     running = str(torch.__version__)
     # torch's C++ interface is stable only within a minor version.
     if _minor(built) != _minor(running):
