@@ -12,7 +12,7 @@ endif()
 
 # cpuaccel_isa_source(TARGET FILE ISA): adds one kernel source with the flags of its ISA.
 #
-# Their objects may export no weak symbols (tests/test_isa_objects.py looks): an AVX-512 copy of a
+# Their objects may export no weak symbols (tests/cpp/check_isa_objects.py checks it): an AVX-512 copy of a
 # shared inline function that the linker picks for everybody is a SIGILL on an AVX2 machine.
 set(CPUACCEL_FLAGS_ref "")
 set(CPUACCEL_FLAGS_x86_avx2 -mavx2 -mfma -mf16c)

@@ -13,13 +13,13 @@ Sink = Callable[[str], None]
 
 
 def connect(set_sink: Callable[[Sink | None], None]) -> None:
-    """Connect the engine's log to the logger, if the logger is on.
+    """Connect the log of cpuaccel._C to the logger, if the logger is on.
 
-    Otherwise the engine gets no sink, so that it does not take the GIL for nothing.
+    Otherwise cpuaccel._C gets no sink, so that it does not take the GIL for nothing.
     """
     if logger.isEnabledFor(logging.INFO) or _named_in_torch_logs():
         set_sink(_write)
-        # The interpreter may end before the engine's last message.
+        # The interpreter may end before the last message of cpuaccel._C.
         atexit.unregister(set_sink)
         atexit.register(set_sink, None)
     else:

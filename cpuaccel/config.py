@@ -235,13 +235,13 @@ def get(name: str) -> Value:
 
 
 def set(name: str, value: Value) -> None:
-    """Give the setting `name` a new value, at once if the engine is loaded.
+    """Give the setting `name` a new value, at once if cpuaccel._C is loaded.
 
     Layers that are packed already are not packed again.
 
     Raises:
         ValueError: there is no such setting, it is read at import only, or `value` is invalid.
-        RuntimeError: the engine can no longer change the setting.
+        RuntimeError: cpuaccel._C can no longer change the setting.
     """
     option = _option("set", name)
     if not option.setter and not option.live:
@@ -253,8 +253,9 @@ def set(name: str, value: Value) -> None:
     try:
         checked = option.check(value)
     except ValueError:
+        expected = "True or False" if isinstance(option.default, bool) else option.expected
         raise ValueError(
-            f"cpuaccel.config.set: value of {name!r}: expected {option.expected}, got {value!r}"
+            f"cpuaccel.config.set: value of {name!r}: expected {expected}, got {value!r}"
         ) from None
     if _push is not None and option.setter:
         _push(option.setter, checked)
@@ -267,7 +268,7 @@ def settings() -> tuple[Setting, ...]:
 
 
 def attach(push: Setter) -> None:
-    """Pass every value that is not a default to the engine through `push`, now and from now on.
+    """Pass every value that is not a default to cpuaccel._C through `push`, now and from now on.
 
     `push` takes the name of a function of `cpuaccel._C` and its argument.
     """

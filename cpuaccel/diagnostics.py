@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def stats() -> dict[str, Any]:
-    """Return the engine's counters since the process began, or since `reset_stats()`.
+    """Return cpuaccel's counters since the process began, or since `reset_stats()`.
 
     Keys: `calls` and `prepacks` (by op and provider), `fallbacks` (by op and reason),
     `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same, in
     bytes, and stale: weights that had changed), `kept_weights` (likewise, for packed weights of
     linear layers of compiled graphs without oneDNN), `index_cache` (likewise, for transposed
     graphs), `graph_cache` (likewise, for plans of regions; bytes: packed weights) and `memory`
-    (packed_weight_bytes). All are empty if the engine was never loaded.
+    (packed_weight_bytes). All are empty if cpuaccel._C was never loaded.
     """
     native = _native.native()
     if native is None:

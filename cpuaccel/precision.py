@@ -30,7 +30,7 @@ def fastmath(enabled: bool = True) -> Iterator[None]:
     for the process and not for the thread.
 
     Raises:
-        RuntimeError: the engine cannot run here.
+        RuntimeError: cpuaccel cannot run here.
     """
     if enabled:
         _warn_if_missing()

@@ -193,6 +193,11 @@ def test_set_rejects_bad_values(name: str, value: object) -> None:
     assert option.expected in str(raised.value)
 
 
+def test_set_takes_no_number_for_a_switch() -> None:
+    with pytest.raises(ValueError, match="value of 'teams': expected True or False, got 1"):
+        _fresh().set("teams", 1)
+
+
 def test_unknown_names_are_rejected() -> None:
     config = _fresh()
     with pytest.raises(ValueError, match="'speed'"):

@@ -73,7 +73,7 @@ def tune(
     `report` is called with the dtype and each bucket's result as soon as it is measured.
 
     Raises:
-        RuntimeError: the engine cannot run here.
+        RuntimeError: cpuaccel cannot run here.
     """
     _native.load()
     vendor, isa = matmul.machine()
