@@ -9,7 +9,7 @@ from typing import Any
 from cpuaccel._cli.plan.region import Region, StepOrPartition, name_of, tensor_text
 from cpuaccel._cli.plan.timing import Measured
 from cpuaccel._explain.plan_steps import Plan
-from cpuaccel.compile.capture.call_signature import dtype_of
+from cpuaccel.compile.common.torch_names import dtype_of
 from cpuaccel.compile.package.outline import GETITEM, INPUT
 
 

@@ -20,6 +20,7 @@ from torch.utils._pytree import (
 )
 
 from cpuaccel.compile.capture.memory_overlap import overlaps_itself, span
+from cpuaccel.compile.common.torch_names import dtype_of, name_of
 
 _JSON_TYPES = (bool, int, float, str, type(None))
 """Types of arguments that a file can hold."""
@@ -235,12 +236,4 @@ def _without_sizes(each: TensorSignature | Value) -> Any:
 
 
 def _name(dtype: torch.dtype | None) -> str:
-    return "off" if dtype is None else str(dtype).removeprefix("torch.")
-
-
-def dtype_of(name: str) -> torch.dtype:
-    """Return a torch.dtype by its name; ValueError if there is none."""
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"expected the name of a torch.dtype, got {name!r}")
-    return found
+    return "off" if dtype is None else name_of(dtype)

@@ -19,11 +19,12 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel import _log, _native
 from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
-from cpuaccel.compile.capture.call_signature import Call, dtype_of, with_strides_of
+from cpuaccel.compile.capture.call_signature import Call, with_strides_of
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes
 from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
 from cpuaccel.compile.common import report, tuning_cache
 from cpuaccel.compile.common.lru_cache import LRUCache
+from cpuaccel.compile.common.torch_names import dtype_of
 from cpuaccel.compile.package import archive
 from cpuaccel.compile.package.op_list import OpList
 from cpuaccel.compile.package.schemas import REGION, check_ops, check_region

@@ -6,28 +6,27 @@ tensors, and of arithmetic on their sizes, without control flow, needs none of t
 
 from __future__ import annotations
 
-import operator
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, treespec_dumps, treespec_loads
 
-from cpuaccel.compile.bridge import torch_fallback
+from cpuaccel.compile.bridge import op_json
 from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.capture.graph_runner import bound_region, unwrapping
 from cpuaccel.compile.capture.module_attributes import DictSnapshot
+from cpuaccel.compile.package.schemas import REGION
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 
 def encode(program: ExportedProgram) -> dict[str, Any]:
-    """Return `program` as JSON values, with its `ops` in the format of torch_fallback.
+    """Return `program` as JSON values, with its `ops` in the format of op_json.
 
     Values are numbered: first `weights`, by name, and `inputs`, in the order of the graph; then one
     for each op.
@@ -40,41 +39,33 @@ def encode(program: ExportedProgram) -> dict[str, Any]:
     signature = program.graph_signature
     if any(each.kind is not OutputKind.USER_OUTPUT for each in signature.output_specs):
         raise Fallback("it mutates weights or inputs")
-    numbers: dict[Any, int] = {}
+    writer = op_json.Writer()
     weights: dict[str, str] = {}
     inputs: list[int] = []
-    ops: list[Any] = []
     specs = iter(signature.input_specs)
     for node in program.graph.nodes:
         if node.op == "output":
-            outputs = torch_fallback.written(node.args[0], numbers)
-            break
-        numbers[node] = len(numbers)
-        if node.op == "placeholder":
-            spec = next(specs)
+            outputs = writer.written(node.args[0])
+        elif node.op == "placeholder":
+            number, spec = writer.add_value(node), next(specs)
             if spec.kind is InputKind.USER_INPUT:
-                inputs.append(numbers[node])
+                inputs.append(number)
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                weights[str(numbers[node])] = str(spec.target)
+                weights[str(number)] = str(spec.target)
             else:
                 raise Fallback(f"it has an input of kind {spec.kind}")
-        elif node.op == "call_function" and _is_op(node.target):
-            keywords = {key: torch_fallback.written(v, numbers) for key, v in node.kwargs.items()}
-            args = torch_fallback.written(node.args, numbers)
-            ops.append([torch_fallback.name_of(node.target, as_it_is=True), args, keywords])
+        elif node.op == "call_function" and op_json.is_named(node.target):
+            writer.add_op(node.target, *writer.arguments(node), node)
         else:
             raise Fallback(f"it has a node {node.op} {node.target}")
     assert program.call_spec.out_spec is not None
-    spec_text = treespec_dumps(program.call_spec.out_spec)
-    return {"weights": weights, "inputs": inputs, "ops": ops, "outputs": outputs, "out": spec_text}
-
-
-def _is_op(target: Any) -> bool:
-    is_op = isinstance(target, torch._ops.OpOverload)
-    return is_op or target is operator.getitem or torch_fallback.is_of_sizes(target)
-
-
-Read = Callable[[list[Any]], Any]
+    return {
+        "weights": weights,
+        "inputs": inputs,
+        "ops": writer.ops,
+        "outputs": outputs,
+        "out": treespec_dumps(program.call_spec.out_spec),
+    }
 
 
 @dataclass(frozen=True)
@@ -82,8 +73,8 @@ class _BoundCalls:
     """The calls of a list of ops, bound to the weights that it had."""
 
     snapshot: DictSnapshot
-    lines: list[Read]
-    results: Read
+    lines: list[op_json.Read]
+    results: op_json.Read
 
 
 class OpList(nn.Module):
@@ -122,11 +113,11 @@ class OpList(nn.Module):
     def _bind(self) -> _BoundCalls:
         snapshot = DictSnapshot([owner._buffers for owner, _ in self._weights.values()])
         weights = {number: owner._buffers[name] for number, (owner, name) in self._weights.items()}
-        lines = [_line(name, args, named, weights) for name, args, named in self._ops]
+        lines = [_line(op, weights) for op in self._ops]
         if self._runs is not None:
             runs = self._runs
             lines = [_timed(line, runs, number == 0) for number, line in enumerate(lines)]
-        return _BoundCalls(snapshot, lines, _reader(self._outputs, weights))
+        return _BoundCalls(snapshot, lines, op_json.reader(self._outputs, weights))
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy binds its calls again.
@@ -157,23 +148,18 @@ def _held(root: nn.Module, name: str, tensor: Tensor) -> tuple[nn.Module, str]:
     return owner, last
 
 
-def _line(name: str, args: Any, keywords: Mapping[str, Any], weights: Mapping[int, Any]) -> Read:
+def _line(op: Sequence[Any], weights: Mapping[int, Any]) -> op_json.Read:
     """Return a function that calls an op on values."""
-    op = torch_fallback.op_of(name)
-    is_region = op is torch.ops.cpuaccel.graph_region.default
-    if is_region and weights.keys() >= set(_numbers_in(args[1])):
+    name, args, _ = op
+    if name == REGION and weights.keys() >= set(op_json.numbers_in(args[1])):
         inputs, constants, *texts = args
-        bound = bound_region(_reader(constants, weights)([]), *texts)
-        given = _reader(inputs, weights)
+        bound = bound_region(op_json.reader(constants, weights)([]), *texts)
+        given = op_json.reader(inputs, weights)
         return lambda values: bound(given(values))
-    read = _reader(args, weights)
-    named = [(key, _reader(value, weights)) for key, value in keywords.items()]
-    if not named:
-        return lambda values: op(*read(values))
-    return lambda values: op(*read(values), **{key: each(values) for key, each in named})
+    return op_json.caller(op, weights)
 
 
-def _timed(line: Read, runs: list[list[int]], is_first: bool) -> Read:
+def _timed(line: op_json.Read, runs: list[list[int]], is_first: bool) -> op_json.Read:
     def run(values: list[Any]) -> Any:
         if is_first:
             runs.append([])
@@ -185,42 +171,13 @@ def _timed(line: Read, runs: list[list[int]], is_first: bool) -> Read:
     return run
 
 
-def _reader(value: Any, weights: Mapping[int, Any]) -> Read:
-    """Return a function that makes an argument, in the format of torch_fallback, from values."""
-    if isinstance(value, list):
-        if weights.keys() >= set(_numbers_in(value)):
-            constants = [_reader(each, weights)([]) for each in value]
-            return lambda values: constants
-        readers = [_reader(each, weights) for each in value]
-        return lambda values: [read(values) for read in readers]
-    if isinstance(value, dict):
-        if "value" in value:
-            number = value["value"]
-            if number in weights:
-                weight = weights[number]
-                return lambda values: weight
-            return lambda values: values[number]
-        constant = torch_fallback.constant(value["torch"])
-        return lambda values: constant
-    return lambda values: value
-
-
-def _numbers_in(value: Any) -> list[int]:
-    """Return the numbers of the values that an encoded argument reads."""
-    if isinstance(value, list):
-        return [number for each in value for number in _numbers_in(each)]
-    if isinstance(value, dict):
-        return [value["value"]] if "value" in value else []
-    return []
-
-
 def _last_uses(ops: Sequence[Any], outputs: Any, given: int) -> list[list[int]]:
     """Return, for each op, the values that no later op reads."""
     last = {given + position: position for position in range(len(ops))}
     for position, (_, args, keywords) in enumerate(ops):
-        for number in _numbers_in([args, *keywords.values()]):
+        for number in op_json.numbers_in([args, *keywords.values()]):
             last[number] = position
-    for number in _numbers_in(outputs):
+    for number in op_json.numbers_in(outputs):
         last.pop(number, None)
     forget: list[list[int]] = [[] for _ in ops]
     for number, position in last.items():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.fx import Node
 
+from cpuaccel.compile.common.torch_names import name_of
 from cpuaccel.compile.package.schemas import REGION
 
 if TYPE_CHECKING:
@@ -84,5 +85,5 @@ def _kinds(value: Any) -> list[Any]:
         return [kind for each in value for kind in _kinds(each)]
     if isinstance(value, Tensor):
         sizes = [size if isinstance(size, int) else str(size) for size in value.shape]
-        return [[str(value.dtype).removeprefix("torch."), sizes]]
+        return [[name_of(value.dtype), sizes]]
     return [None]

@@ -16,6 +16,7 @@ from torch.export.pt2_archive import constants as places
 from cpuaccel import _log
 from cpuaccel._files import written
 from cpuaccel.compile.bridge.translation import Fallback
+from cpuaccel.compile.common.torch_names import name_of
 from cpuaccel.compile.frontend.optimized_module import Optimized
 from cpuaccel.compile.package import archive, dynamic_captures, export, op_list
 from cpuaccel.compile.package.load import PROGRAM, Path_
@@ -106,8 +107,7 @@ def _weights(program: ExportedProgram, path: Path, names: Any) -> dict[str, Any]
 
 
 def _layout(tensor: Any) -> tuple[str, list[int], list[int], int]:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return dtype, list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
+    return name_of(tensor.dtype), list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
 
 
 def _with_same_weights(module: Any) -> Any:

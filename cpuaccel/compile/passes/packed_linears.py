@@ -18,7 +18,7 @@ from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import kept_linear as _kept_linear_op  # noqa: F401  the fake kernel
 from cpuaccel.compile.bridge._arguments import arguments_of
 from cpuaccel.compile.bridge.shapes import VIEWS
-from cpuaccel.compile.common import report
+from cpuaccel.compile.common import report, torch_names
 
 _aten: Any = torch.ops.aten
 _prims: Any = torch.ops.prims
@@ -110,7 +110,7 @@ def _put(
         graph.erase_node(follows)
     node.replace_all_uses_with(call)
     graph.erase_node(node)
-    dtype = str(call.meta["val"].dtype).removeprefix("torch.")
+    dtype = torch_names.name_of(call.meta["val"].dtype)
     return report.Partition((KIND, name) if name else (KIND,), dtype, reason)
 
 
