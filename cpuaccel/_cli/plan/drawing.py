@@ -9,8 +9,9 @@ from typing import Any
 from cpuaccel._cli.plan.region import Region, StepOrPartition, name_of, tensor_text
 from cpuaccel._cli.plan.timing import Measured
 from cpuaccel._explain.plan_steps import Plan
+from cpuaccel.compile.bridge.op_json import GETITEM
 from cpuaccel.compile.common.torch_names import dtype_of
-from cpuaccel.compile.package.outline import GETITEM, INPUT
+from cpuaccel.compile.package.outline import INPUT
 
 
 @dataclass(frozen=True)

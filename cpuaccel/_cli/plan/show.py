@@ -17,11 +17,12 @@ from cpuaccel._cli.plan.region import Region, tensor_text
 from cpuaccel._cli.plan.timing import Measured, measure
 from cpuaccel._cli.rich_table import table
 from cpuaccel._explain.plan_steps import HEADER
+from cpuaccel.compile.bridge.op_json import GETITEM
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.common.report import Partition, Report
 from cpuaccel.compile.common.torch_names import dtype_of
 from cpuaccel.compile.package import load
-from cpuaccel.compile.package.outline import GETITEM, INPUT
+from cpuaccel.compile.package.outline import INPUT
 
 _MADE_BY = {load.PROGRAM: "cpuaccel.save", load.PACKAGE: "cpuaccel.aot_compile"}
 _OTHERWISE = {load.PROGRAM: "torch", load.PACKAGE: "inductor"}

@@ -31,40 +31,18 @@ from cpuaccel.compile.common import torch_names
 GETITEM = "getitem"
 """The name of operator.getitem."""
 
+_ON_SIZES: dict[Any, str] = {
+    operator: "add sub mul floordiv mod neg truediv pow eq ne lt le gt ge and_ or_",
+    torch: "sym_max sym_min sym_float sym_int sym_not",
+    math: "ceil floor trunc",
+}
 _FUNCTIONS: dict[str, Any] = {
     GETITEM: operator.getitem,
     **{
-        f"operator.{each.__name__}": each
-        for each in (
-            operator.add,
-            operator.sub,
-            operator.mul,
-            operator.floordiv,
-            operator.mod,
-            operator.neg,
-            operator.truediv,
-            operator.pow,
-            operator.eq,
-            operator.ne,
-            operator.lt,
-            operator.le,
-            operator.gt,
-            operator.ge,
-            operator.and_,
-            operator.or_,
-        )
+        f"{module.__name__}.{name}": getattr(module, name)
+        for module, names in _ON_SIZES.items()
+        for name in names.split()
     },
-    **{
-        f"torch.{each.__name__}": each
-        for each in (
-            torch.sym_max,
-            torch.sym_min,
-            torch.sym_float,
-            torch.sym_int,
-            torch.sym_not,
-        )
-    },
-    **{f"math.{each.__name__}": each for each in (math.ceil, math.floor, math.trunc)},
 }
 """What a graph may call besides ops, by name: getitem, and functions on sizes."""
 _NAMES = {function: name for name, function in _FUNCTIONS.items()}

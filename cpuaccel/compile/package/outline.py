@@ -7,21 +7,22 @@ ops, and the program of a package is code.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.fx import Node
+from torch.utils._pytree import tree_leaves
 
+from cpuaccel.compile.bridge.op_json import GETITEM
 from cpuaccel.compile.common.torch_names import name_of
 from cpuaccel.compile.package.schemas import REGION
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-INPUT, GETITEM = "input", "getitem"
-"""`op` of an argument of the call, and of a getitem. Readers of a getitem refer to the op that it
-reads."""
+INPUT = "input"
+"""`op` of an argument of the call. That of a getitem is GETITEM; nodes that read a getitem refer to
+the op that it reads."""
 
 
 def outline(program: ExportedProgram) -> dict[str, Any]:
@@ -35,55 +36,44 @@ def outline(program: ExportedProgram) -> dict[str, Any]:
     found: dict[Node, list[int] | None] = {}
     nodes: list[dict[str, Any]] = []
     returns: list[Any] = []
-    signature = program.graph_signature
-    given, returned = set(signature.user_inputs), set(signature.user_outputs)
+    given = set(program.graph_signature.user_inputs)
+    returned = set(program.graph_signature.user_outputs)
     for node in program.graph.nodes:
+        leaves = tree_leaves((node.args, node.kwargs))
+        sources = [leaf for leaf in leaves if isinstance(leaf, Node)]
         if node.op == "output":
-            nodes_out = [each for each in _nodes_in(node.args[0]) if each.name in returned]
-            returns = [found[each] for each in nodes_out]
+            returns = [found[each] for each in sources if each.name in returned]
         elif node.op == "call_function" or node.name in given:
             found[node] = [len(nodes), 0]
-            source = found[node.args[0]] if node.target is operator.getitem else None
+            source = found[sources[0]] if node.target is operator.getitem else None
             if source is not None:
                 found[node] = [source[0], node.args[1]]
-            nodes.append(_node(node, found))
+            nodes.append(_node(node, [found[each] for each in sources]))
         else:
             found[node] = None
     return {"nodes": nodes, "returns": returns}
 
 
-def _node(node: Node, found: Mapping[Node, list[int] | None]) -> dict[str, Any]:
+def _node(node: Node, reads: list[Any]) -> dict[str, Any]:
     is_input = node.op == "placeholder"
     op = GETITEM if node.target is operator.getitem else str(node.target)
     said: dict[str, Any] = {
         "name": node.name,
         "op": INPUT if is_input else op.removeprefix("aten.").removesuffix(".default"),
-        "reads": [found[each] for each in _nodes_in([*node.args, *node.kwargs.values()])],
-        "results": _kinds(node.meta.get("val")),
+        "reads": reads,
+        "results": [_kind(each) for each in tree_leaves(node.meta.get("val"))],
     }
     if op == REGION:
         said["program"] = node.args[2]
     return said
 
 
-def _nodes_in(value: Any) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _nodes_in(each)
-    elif isinstance(value, dict):
-        yield from _nodes_in(list(value.values()))
-
-
-def _kinds(value: Any) -> list[Any]:
-    """Return dtype and sizes of each result; None for results other than tensors.
+def _kind(value: Any) -> list[Any] | None:
+    """Return dtype and sizes of a result; None for results other than tensors.
 
     A size that is not a number is given by its symbolic name.
     """
-    if isinstance(value, (list, tuple)):
-        return [kind for each in value for kind in _kinds(each)]
-    if isinstance(value, Tensor):
-        sizes = [size if isinstance(size, int) else str(size) for size in value.shape]
-        return [[name_of(value.dtype), sizes]]
-    return [None]
+    if not isinstance(value, Tensor):
+        return None
+    sizes = [size if isinstance(size, int) else str(size) for size in value.shape]
+    return [name_of(value.dtype), sizes]
