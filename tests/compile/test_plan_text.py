@@ -11,8 +11,7 @@ from torch import nn
 import cpuaccel
 from compile._compiled import needs_onednn
 from compile._optimized import image, net, quantized
-from cpuaccel.compile.bridge.plan_text import Operation, Output, PlanText, Value
-from cpuaccel.compile.bridge.plan_text_parser import parse
+from cpuaccel.compile.bridge.plan_text import Operation, Output, PlanText, Value, parse
 from cpuaccel.compile.partition import regions
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpuaccel._cli.plan.region import Region, StepOrPartition, name_of, tensor_text
+from cpuaccel._cli.plan.region import Region, StepOrPartition, tensor_text
 from cpuaccel._cli.plan.timing import Measured
 from cpuaccel._explain.plan_steps import Plan
 from cpuaccel.compile.bridge.op_json import GETITEM
+from cpuaccel.compile.bridge.plan_text import plan_name
 from cpuaccel.compile.common.torch_names import dtype_of
 from cpuaccel.compile.package.outline import INPUT
 
@@ -120,7 +121,7 @@ class _Drawer:
         return "" if kind is None else tensor_text(dtype_of(kind[0]), kind[1])
 
     def _add_region(self, number: int, node: Mapping[str, Any]) -> None:
-        plan = self._plans.get(name_of(node["program"]))
+        plan = self._plans.get(plan_name(node["program"]))
         region = Region(node["program"], plan)
         names = [f"node{number}step{place}" for place in range(len(region.steps))]
         boxes = tuple(self._box(*each) for each in zip(names, region.steps, strict=True))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from cpuaccel._explain.plan_steps import Plan
-from cpuaccel.compile.bridge.plan_text import TYPES, Operation, PlanText
-from cpuaccel.compile.bridge.plan_text_parser import parse
+from cpuaccel.compile.bridge.plan_text import TYPES, Operation, PlanText, parse, plan_name
+from cpuaccel.compile.common import torch_names
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,12 @@ class StepOrPartition:
     writes: tuple[int, ...]
 
 
-def name_of(text: str) -> str:
-    """Return the name of a region's plans."""
-    return text.split(maxsplit=3)[2][:8]
-
-
 class Region:
     """A region, from its text and from its measured plan if there is one."""
 
     def __init__(self, text: str, plan: Plan | None = None) -> None:
         self.program: PlanText = parse(text)
-        self.name = name_of(text)
+        self.name = plan_name(text)
         self.steps = self._partitions() if plan is None else _of_steps(plan)
         self._writers = {
             value: number for number, step in enumerate(self.steps) for value in step.writes
@@ -114,7 +109,7 @@ class Region:
 
 def tensor_text(dtype: torch.dtype, sizes: Iterable[int | str]) -> str:
     """Return dtype and sizes as steps print them: `u8 1x32x112x112`."""
-    name = TYPES.get(dtype, str(dtype).removeprefix("torch."))
+    name = TYPES.get(dtype, torch_names.name_of(dtype))
     return f"{name} {'x'.join(map(str, sizes)) or 'scalar'}"
 
 

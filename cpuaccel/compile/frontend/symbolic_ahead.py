@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from cpuaccel import _log
-from cpuaccel.compile.bridge.plan_text import PlanText
-from cpuaccel.compile.bridge.plan_text_parser import parse
+from cpuaccel.compile.bridge.plan_text import PlanText, parse
 from cpuaccel.compile.capture.call_signature import Call, TensorSignature
 from cpuaccel.compile.capture.capture import Capture, capture, with_plan_texts
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel import _log, _native
 from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
+from cpuaccel.compile.bridge.plan_text import check_digest
 from cpuaccel.compile.capture.call_signature import Call, with_strides_of
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes
 from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
@@ -27,7 +28,7 @@ from cpuaccel.compile.common.lru_cache import LRUCache
 from cpuaccel.compile.common.torch_names import dtype_of
 from cpuaccel.compile.package import archive
 from cpuaccel.compile.package.op_list import OpList
-from cpuaccel.compile.package.schemas import REGION, check_ops, check_region
+from cpuaccel.compile.package.schemas import REGION, check_ops
 
 _MAX_CACHED_CALLS = 256
 """Number of calls with other sizes or strides than the file's own that are cached."""
@@ -232,7 +233,7 @@ def _flat(facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
     encoded = facts["flat"]
     for name, args, _ in encoded["ops"]:
         if name == REGION:
-            check_region(args[2])
+            check_digest(args[2])
         elif name.startswith("quantized_decomposed."):
             importlib.import_module("torch.ao.quantization.fx._decomposed")
     memory: dict[str, Tensor] = {}
@@ -270,7 +271,7 @@ def _by_torch(stream: IO[bytes], facts: dict[str, Any]) -> nn.Module:
         logger.removeFilter(_silent)
     for node in program.graph.nodes:
         if node.op == "call_function" and str(node.target) == REGION:
-            check_region(str(node.args[2]))
+            check_digest(str(node.args[2]))
     module: nn.Module = program.module(check_guards=False)
     return module.requires_grad_(False)
 
