@@ -74,7 +74,7 @@ class PlanText:
         return f"graph {_VERSION} {_digest(body)}\n{body}\n"
 
     def used(self) -> set[int]:
-        """Return the values that the text defines; others were made, but nothing reads them."""
+        """Return the numbers of the values that the text has. `values` may have more."""
         operations = [*self.preparations, *(op for part in self.partitions for op in part)]
         used = {number for op in operations for number in (*op.inputs, *op.outputs)}
         return used | set(self.inputs) | set(self.constants)
