@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
 
 import torch_geometric.loader
 
 from cpuaccel.gnn.sampler import NeighborSampler
+
+
+def _with_cpuaccel_sampler(loader: Any) -> Any:
+    """Return the `__init__` of PyG's `loader`, but with a `NeighborSampler` unless one is given."""
+    signature = inspect.signature(loader.__init__)
+
+    @functools.wraps(loader.__init__)
+    def init(*args: Any, **kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        values = given.arguments
+        if values["neighbor_sampler"] is None:
+            options = inspect.signature(NeighborSampler).parameters.keys() & values.keys()
+            values["neighbor_sampler"] = NeighborSampler(
+                **{name: values[name] for name in options},
+                share_memory=values["kwargs"].get("num_workers", 0) > 0,
+            )
+        loader.__init__(*given.args, **given.kwargs)
+
+    return init
 
 
 class NeighborLoader(torch_geometric.loader.NeighborLoader):  # type: ignore[misc]
@@ -16,52 +38,7 @@ class NeighborLoader(torch_geometric.loader.NeighborLoader):  # type: ignore[mis
     `neighbor_sampler` is given, it is used as it is.
     """
 
-    def __init__(
-        self,
-        data: Any,
-        num_neighbors: Any,
-        input_nodes: Any = None,
-        input_time: Any = None,
-        replace: bool = False,
-        subgraph_type: Any = "directional",
-        disjoint: bool = False,
-        temporal_strategy: str = "uniform",
-        time_attr: str | None = None,
-        weight_attr: str | None = None,
-        transform: Any = None,
-        transform_sampler_output: Any = None,
-        is_sorted: bool = False,
-        filter_per_worker: bool | None = None,
-        neighbor_sampler: Any = None,
-        directed: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        if neighbor_sampler is None:
-            neighbor_sampler = NeighborSampler(
-                data,
-                num_neighbors,
-                subgraph_type,
-                replace,
-                disjoint,
-                temporal_strategy,
-                time_attr,
-                weight_attr,
-                is_sorted,
-                share_memory=kwargs.get("num_workers", 0) > 0,
-                directed=directed,
-            )
-        super().__init__(
-            data,
-            num_neighbors,
-            input_nodes=input_nodes,
-            input_time=input_time,
-            time_attr=time_attr,
-            transform=transform,
-            transform_sampler_output=transform_sampler_output,
-            filter_per_worker=filter_per_worker,
-            neighbor_sampler=neighbor_sampler,
-            **kwargs,
-        )
+    __init__ = _with_cpuaccel_sampler(torch_geometric.loader.NeighborLoader)
 
 
 class LinkNeighborLoader(torch_geometric.loader.LinkNeighborLoader):  # type: ignore[misc]
@@ -71,55 +48,4 @@ class LinkNeighborLoader(torch_geometric.loader.LinkNeighborLoader):  # type: ig
     `neighbor_sampler` is given, it is used as it is.
     """
 
-    def __init__(
-        self,
-        data: Any,
-        num_neighbors: Any,
-        edge_label_index: Any = None,
-        edge_label: Any = None,
-        edge_label_time: Any = None,
-        replace: bool = False,
-        subgraph_type: Any = "directional",
-        disjoint: bool = False,
-        temporal_strategy: str = "uniform",
-        neg_sampling: Any = None,
-        neg_sampling_ratio: float | None = None,
-        time_attr: str | None = None,
-        weight_attr: str | None = None,
-        transform: Any = None,
-        transform_sampler_output: Any = None,
-        is_sorted: bool = False,
-        filter_per_worker: bool | None = None,
-        neighbor_sampler: Any = None,
-        directed: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        if neighbor_sampler is None:
-            neighbor_sampler = NeighborSampler(
-                data,
-                num_neighbors,
-                subgraph_type,
-                replace,
-                disjoint,
-                temporal_strategy,
-                time_attr,
-                weight_attr,
-                is_sorted,
-                share_memory=kwargs.get("num_workers", 0) > 0,
-                directed=directed,
-            )
-        super().__init__(
-            data,
-            num_neighbors,
-            edge_label_index=edge_label_index,
-            edge_label=edge_label,
-            edge_label_time=edge_label_time,
-            neg_sampling=neg_sampling,
-            neg_sampling_ratio=neg_sampling_ratio,
-            time_attr=time_attr,
-            transform=transform,
-            transform_sampler_output=transform_sampler_output,
-            filter_per_worker=filter_per_worker,
-            neighbor_sampler=neighbor_sampler,
-            **kwargs,
-        )
+    __init__ = _with_cpuaccel_sampler(torch_geometric.loader.LinkNeighborLoader)
