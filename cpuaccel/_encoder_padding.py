@@ -76,12 +76,19 @@ def uninstall() -> None:
 def may_nest(encoder: Any, src: Tensor, padding: Tensor | None) -> bool:
     """Say whether torch's encoder makes nested tensors, if the values of `padding` allow it."""
     return bool(
+        getattr(encoder, "use_nested_tensor", False)
+        and padding is not None
+        and padding.dim() == 2
+        and may_nest_in_call(encoder, src)
+    )
+
+
+def may_nest_in_call(encoder: Any, src: Tensor) -> bool:
+    """Say whether a call with `src` and padding allows nested tensors, if the encoder does."""
+    return bool(
         torch.backends.mha.get_fastpath_enabled()
-        and getattr(encoder, "use_nested_tensor", False)
         and not encoder.layers[0].training
         and src.dim() == 3
         and not src.is_nested
-        and padding is not None
-        and padding.dim() == 2
         and not torch.is_autocast_enabled()
     )

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cpuaccel._encoder_padding import may_nest_in_call
 from cpuaccel._prepack.conversion import packs, weights_of
 from cpuaccel._prepack.module import PackedModule
 
@@ -92,15 +93,11 @@ def _nests(
 ) -> bool:
     """Return whether torch would use a nested tensor if the layers were plain."""
     if (
-        not torch.backends.mha.get_fastpath_enabled()
-        or not encoder.__dict__.get("use_nested_tensor")
-        or encoder.layers[0].training
-        or src.dim() != 3
+        not encoder.__dict__.get("use_nested_tensor")
         or src_key_padding_mask is None
         or src_key_padding_mask.dtype != torch.bool
-        or src.is_nested
         or mask is not None
-        or torch.is_autocast_enabled()
+        or not may_nest_in_call(encoder, src)
         or (torch.is_grad_enabled() and any(_learning(encoder.layers[0], src)))
     ):
         return False
