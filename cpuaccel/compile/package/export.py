@@ -12,8 +12,9 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule
 
 from cpuaccel import _native
-from cpuaccel._ops import kept_linear, prepack, region, saved_linear  # noqa: F401  fake kernels
+from cpuaccel._ops import kept_linear, prepack, saved_linear  # noqa: F401  fake kernels
 from cpuaccel._version import __version__
+from cpuaccel.compile.bridge import region_op as _region_op  # noqa: F401  fake kernels
 from cpuaccel.compile.capture import symbolic_sizes, torch_export
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel import _log, _native
-from cpuaccel._ops import region as _region_op  # noqa: F401  torch's ops in its place
+from cpuaccel.compile.bridge import region_op as _region_op  # noqa: F401  torch's ops in its place
 from cpuaccel.compile.bridge.plan_text import check_digest
 from cpuaccel.compile.capture.call_signature import Call, with_strides_of
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes

@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel._inductor.nodes import keep_origin
-from cpuaccel._ops import region as _region_op  # noqa: F401  the fake kernel
+from cpuaccel.compile.bridge import region_op as _region_op  # noqa: F401  the fake kernel
 from cpuaccel.compile.bridge import torch_fallback
 from cpuaccel.compile.partition import cheap_ops
 from cpuaccel.compile.partition.regions import Region
