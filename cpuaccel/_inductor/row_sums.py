@@ -87,7 +87,8 @@ def rewrite(graph: Graph) -> None:
 # Matching
 
 
-# Each function returns a RowSum; the reason why a sum is not supported; or "" if it is no sum.
+# Each function returns a RowSum; the reason for a fallback; or "" if the node adds nothing by an
+# index. The reasons are those of the eager ops: csrc/ops/reasons.h.
 
 
 def _of_scatter_add(node: Node) -> RowSum | str:
@@ -109,7 +110,7 @@ def _of_index_put(node: Node) -> RowSum | str:
     if not (accumulate and accumulate[0]):
         return ""
     if len(indices) != 1:  # type: ignore[arg-type]
-        return "several index tensors"
+        return "unsupported indices"
     return _row_sum(base, 0, indices[0], summands, "index_put")  # type: ignore[index]
 
 
@@ -124,7 +125,7 @@ _MATCHES: dict[Any, Callable[[Node], RowSum | str]] = {
 def _row_sum(base: Any, dim: Any, index: Any, summands: Any, op: str) -> RowSum | str:
     dst, numbers, values = _tensor(base), _tensor(index), _tensor(summands)
     if dst is None or values is None:
-        return "not dense tensors on the CPU"
+        return "unsupported layout"
     if dst.dim() == 0 or dim not in (0, -dst.dim()):
         return "not along dimension 0"
     if numbers is None:
@@ -132,7 +133,7 @@ def _row_sum(base: Any, dim: Any, index: Any, summands: Any, op: str) -> RowSum 
     if dst.dtype not in _TYPES or values.dtype != dst.dtype or numbers.dtype not in _INDICES:
         return "unsupported dtype"
     if numbers.dim() == 0 or not _same(values.shape, (*numbers.shape, *dst.shape[1:])):
-        return "shapes do not match"
+        return "unsupported shape"
     return RowSum(base, index, summands, op)
 
 
