@@ -2,7 +2,7 @@
 
 import argparse
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -62,22 +62,35 @@ def add_names(
     parser: argparse.ArgumentParser, option: str, known: Sequence[str], kind: str
 ) -> None:
     """Adds `option`, a comma-separated list of `known` names of a `kind`; the default is all."""
+    add_checked_names(
+        parser,
+        option,
+        lambda name: check_known([name], known, kind),
+        default=list(known),
+        help=f"names from {','.join(known)} (default: all)",
+    )
 
-    def known_names(text: str) -> list[str]:
+
+def add_checked_names(
+    parser: argparse.ArgumentParser,
+    option: str,
+    check: Callable[[str], object],
+    *,
+    default: list[str] | None,
+    help: str,
+) -> None:
+    """Adds `option`, a comma-separated list of names for which `check` raises no ValueError."""
+
+    def checked(text: str) -> list[str]:
         found = names(text)
         try:
-            check_known(found, known, kind)
+            for name in found:
+                check(name)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         return found
 
-    parser.add_argument(
-        option,
-        type=known_names,
-        default=list(known),
-        metavar="A,B",
-        help=f"names from {','.join(known)} (default: all)",
-    )
+    parser.add_argument(option, type=checked, default=default, metavar="A,B", help=help)
 
 
 def add_rounds(parser: argparse.ArgumentParser, rounds: int, budget: float, of: str) -> None:

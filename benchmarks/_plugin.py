@@ -44,6 +44,11 @@ def fuse(converted: Any) -> Any:
     return importlib.import_module("cpuaccel.quant").fuse(converted)
 
 
+def accelerate(model: Any) -> Any:
+    """`cpuaccel.gnn.accelerate` of a model with torch_geometric's layers."""
+    return importlib.import_module("cpuaccel.gnn").accelerate(model)
+
+
 def prepack_missing() -> str:
     """Why models cannot be prepacked, or ""."""
     return missing() or _lacks("prepack")
@@ -105,15 +110,15 @@ def enabled(flag: bool) -> Iterator[None]:
 
 
 @contextmanager
-def provider(name: str) -> Iterator[None]:
-    """Packs weights for the provider `name` (cpuaccel's `provider` setting) inside the block."""
+def setting(name: str, value: Any) -> Iterator[None]:
+    """Gives cpuaccel's setting `name` this value inside the block."""
     config = importlib.import_module("cpuaccel.config")
-    before = config.get("provider")
-    config.set("provider", name)
+    before = config.get(name)
+    config.set(name, value)
     try:
         yield
     finally:
-        config.set("provider", before)
+        config.set(name, before)
 
 
 def calls_of(run: Any) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Arithmetic modes of models with float32 weights, and the switches that select them."""
 
-from collections.abc import Callable, Iterator
+import argparse
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +56,14 @@ MODES: tuple[Mode, ...] = (
 )
 
 
+WITHOUT_FASTMATH = tuple(each.name for each in MODES if each.name != "fastmath")
+
+
 def mode(name: str) -> Mode:
     """The mode called `name`."""
     return next(each for each in MODES if each.name == name)
+
+
+def add_mode(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Adds --mode, one of `names`."""
+    parser.add_argument("--mode", choices=names, default="fp32", help="arithmetic (default: fp32)")

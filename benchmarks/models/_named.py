@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from benchmarks import _torchvision
-from benchmarks._arguments import names
+from benchmarks._arguments import add_checked_names
 from benchmarks._quantize import calibrate, convert
 from benchmarks.models import _float_models
 
@@ -33,22 +33,11 @@ def inputs(name: str, batch: int) -> Tensor:
 
 def add_models(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
     """Adds `--models`."""
-    shown = ",".join(default)
-    parser.add_argument(
+    add_checked_names(
+        parser,
         "--models",
-        type=names,
+        lambda name: _float_models.check(name.removesuffix(INT8)),
         default=list(default),
-        metavar="A,B",
-        help=f"models of fp32 or int8_fx; NAME-int8 is a convert_fx model (default: {shown})",
+        help="models of fp32 or int8_fx; NAME-int8 is a convert_fx model"
+        f" (default: {','.join(default)})",
     )
-
-
-def parsed(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
-    """Parses `arguments`; an unknown model is a parser error."""
-    options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            _float_models.check(name.removesuffix(INT8))
-    except ValueError as error:
-        parser.error(str(error))
-    return options

@@ -3,17 +3,18 @@
 import argparse
 import gc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import _plugin
+from benchmarks import _machine, _plot, _plugin
 from benchmarks._quantize import quiet
-from benchmarks._report import Report, Row
+from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Contender, side_by_side
-from benchmarks.models._columns import Column
+from benchmarks.models._columns import Column, choose
 from benchmarks.models._job import Job
 
 
@@ -55,7 +56,41 @@ def time_job(
     return Row(name, samples, {"calls": providers, "sqnr_db": sqnr, "failed": failed}), notes
 
 
-def time_models(
+def run(
+    title: str,
+    columns: Sequence[Column],
+    ratios: Iterable[Ratio],
+    make_job: Callable[[str], Job],
+    options: argparse.Namespace,
+    *,
+    facts: Mapping[str, str] = MappingProxyType({}),
+    notes: Iterable[str] = (),
+) -> None:
+    """Times `options.models` in those of `columns` that the options name and that can run here.
+
+    It prints the report with these `facts` and `notes`, and draws or writes it.
+    """
+    chosen, remarks = choose(options.engines, columns)
+    if options.plot:
+        _plot.require()
+    if not chosen:
+        raise SystemExit("nothing to measure: " + "; ".join(remarks))
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    report = Report(
+        title=title,
+        facts={**_machine.describe(batch=options.batch), **facts},
+        columns=[column.name for column in chosen],
+        ratios=list(ratios),
+        notes=[*notes, *remarks],
+    )
+    _time_models(report, chosen, make_job, options)
+    report.print(_machine.console())
+    if options.plot:
+        _plot.write_plot(report, options.plot, base=report.columns[0])
+
+
+def _time_models(
     report: Report,
     columns: list[Column],
     make_job: Callable[[str], Job],

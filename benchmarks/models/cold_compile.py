@@ -8,11 +8,8 @@ on the machine disturbs it less. The parts of each time are printed below the ta
 import argparse
 import json
 import os
-import resource
 import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,18 +24,15 @@ from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
 from benchmarks.models import _named
 from benchmarks.models._compiled import backend_missing
-from benchmarks.models._process import result_of
+from benchmarks.models._process import CLOCKS, Clock, add_inside, result_of
 
 MODELS = ("resnet50", "bert-base", "resnet18-int8")
 ENGINES = ("inductor", "cpuaccel")
 
-_CLOCKS = ("wall", "cpu")
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    parser = _parser()
-    options = _named.parsed(parser, arguments)
+    options = _parser().parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.inside:
@@ -55,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
             ratios=[Ratio("cpuaccel", "inductor")],
             unit="s",
         )
-        for clock in _CLOCKS
+        for clock in CLOCKS
     }
     parts = _measure(reports, engines, options)
     reports["cpu"].notes += parts
@@ -101,8 +95,6 @@ def _parts(runs: list[dict[str, Any]]) -> str:
 
 def _in_a_process(name: str, engine: str, threads: int | None) -> dict[str, Any]:
     """The result of `_first_call` in a new process with an empty cache folder."""
-    arguments = ["--models", name, "--inside", engine]
-    arguments += ["--threads", str(threads)] if threads else []
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             # Only the time of child processes can be read, so there must be no worker pool.
@@ -111,9 +103,7 @@ def _in_a_process(name: str, engine: str, threads: int | None) -> dict[str, Any]
             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
             "CPUACCEL": "1" if engine == "cpuaccel" else "0",
         }
-        return result_of(
-            "benchmarks.models.cold_compile", arguments, environment, f"{name} on {engine}"
-        )
+        return result_of("benchmarks.models.cold_compile", engine, name, threads, environment)
 
 
 # What runs in the process
@@ -124,9 +114,9 @@ def _first_call(name: str, engine: str) -> dict[str, Any]:
     with quiet(), torch.inference_mode():
         model, x = _build(name), _named.inputs(name, 1)
         compiled: Any = torch.compile(model, backend=engine, dynamic=False)
-        begin = {clock: read() for clock, read in _READ.items()}
+        clock = Clock()
         compiled(x)
-        taken = {clock: read() - begin[clock] for clock, read in _READ.items()}
+        taken = clock.read()
     return {**taken, "parts": _parts_of(taken["wall"])}
 
 
@@ -137,14 +127,6 @@ def _build(name: str) -> nn.Module:
     import cpuaccel
 
     return cpuaccel.quant.lower(model)
-
-
-def _cpu() -> float:
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-_READ: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": _cpu}
 
 
 def _parts_of(whole: float) -> dict[str, float]:
@@ -173,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     add_threads(parser)
     add_processes(parser, 3)
     add_json(parser)
-    parser.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
+    add_inside(parser, ENGINES)
     return parser
 
 

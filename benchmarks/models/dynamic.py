@@ -32,14 +32,12 @@ from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Around, Contender, side_by_side
 from benchmarks.models._compiled import backend_missing
-from benchmarks.models._modes import MODES, Mode, mode
+from benchmarks.models._modes import WITHOUT_FASTMATH, Mode, add_mode, mode
 
 ENGINES = ("cpuaccel+dynamic", "cpuaccel+static", "inductor+dynamic")
 
 # They have no common divisor, so no kernel's block size divides them all.
 LENGTHS = (17, 29, 43, 61, 87, 101, 131, 173, 219, 257, 311, 383)
-
-_MODES = [each.name for each in MODES if each.name != "fastmath"]
 
 
 @dataclass
@@ -174,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
         help="text encoder (default: minilm-l6)",
     )
     parser.add_argument("--layers", type=positive, help="layers of the model (default: all)")
-    parser.add_argument("--mode", choices=_MODES, default="fp32", help="arithmetic (default: fp32)")
+    add_mode(parser, WITHOUT_FASTMATH)
     parser.add_argument(
         "--lengths",
         type=positives,

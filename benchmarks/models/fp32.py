@@ -7,9 +7,6 @@ Peers are measured if they are installed (`requirements/peers.txt`).
 
 import argparse
 
-import torch
-
-from benchmarks import _machine, _plot
 from benchmarks._arguments import (
     add_batch,
     add_json,
@@ -18,46 +15,25 @@ from benchmarks._arguments import (
     add_rounds,
     add_threads,
     make_parser,
-    names,
-    positive,
 )
-from benchmarks._report import Report
 from benchmarks.models import _float_models
-from benchmarks.models._columns import choose
 from benchmarks.models._float_columns import NAMES, RATIOS, columns
 from benchmarks.models._job import Job
-from benchmarks.models._modes import MODES, mode
-from benchmarks.models._run import time_models
+from benchmarks.models._modes import MODES, add_mode, mode
+from benchmarks.models._run import run
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            _float_models.check(name)
-        chosen, notes = choose(options.engines, columns(mode(options.mode)))
-    except ValueError as error:
-        parser.error(str(error))
-    if options.plot:
-        _plot.require()
-    if not chosen:
-        raise SystemExit("nothing to measure: " + "; ".join(notes))
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    facts = _machine.describe(batch=options.batch)
-    report = Report(
-        title=f"models in {options.mode}, median latency",
-        facts={**facts, "tokens per text": str(options.sequence)},
-        columns=[column.name for column in chosen],
-        ratios=list(RATIOS),
-        notes=notes,
+    options = _parser().parse_args(arguments)
+    run(
+        f"models in {options.mode}, median latency",
+        columns(mode(options.mode)),
+        RATIOS,
+        lambda name: _job(name, options),
+        options,
+        facts={"tokens per text": str(options.sequence)},
     )
-    time_models(report, chosen, lambda name: _job(name, options), options)
-    report.print(_machine.console())
-    if options.plot:
-        _plot.write_plot(report, options.plot, base=report.columns[0])
 
 
 def _job(name: str, options: argparse.Namespace) -> Job:
@@ -67,25 +43,12 @@ def _job(name: str, options: argparse.Namespace) -> Job:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
-    parser.add_argument(
-        "--models",
-        type=names,
-        default=list(_float_models.ALL),
-        metavar="A,B",
-        help=f"models of fp32 or int8_fx (default: {','.join(_float_models.ALL)})",
-    )
-    parser.add_argument(
-        "--mode",
-        choices=[each.name for each in MODES],
-        default="fp32",
-        help="arithmetic (default: fp32)",
-    )
+    _float_models.add_models(parser, _float_models.ALL)
+    add_mode(parser, [each.name for each in MODES])
     add_names(parser, "--engines", NAMES, "engine")
     add_threads(parser)
     add_batch(parser, 1, "images or texts")
-    parser.add_argument(
-        "--sequence", type=positive, default=128, help="tokens per text (default: 128)"
-    )
+    _float_models.add_sequence(parser)
     add_rounds(parser, rounds=20, budget=20.0, of="a model")
     add_json(parser)
     add_plot(parser)

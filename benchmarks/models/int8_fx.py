@@ -8,24 +8,20 @@ images.
 
 import argparse
 
-import torch
-
-from benchmarks import _machine, _plot
 from benchmarks._arguments import (
     add_batch,
+    add_checked_names,
     add_json,
     add_names,
     add_plot,
     add_rounds,
     add_threads,
     make_parser,
-    names,
 )
-from benchmarks._report import Report
 from benchmarks._torchvision import MODELS, build, images, input_size
-from benchmarks.models._columns import COLUMNS, RATIOS, choose
+from benchmarks.models._columns import COLUMNS, RATIOS
 from benchmarks.models._job import Job
-from benchmarks.models._run import time_models
+from benchmarks.models._run import run
 
 _SAME = "int8 columns of torch hold the same integers: one calibration, x86 qconfig mapping"
 _CALIBRATION_SEEDS = (101, 102)
@@ -34,31 +30,15 @@ _CALIBRATION_BATCH = 2
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            input_size(name)
-        columns, notes = choose(options.engines)
-    except ValueError as error:
-        parser.error(str(error))
-    if options.plot:
-        _plot.require()
-    if not columns:
-        raise SystemExit("nothing to measure: " + "; ".join(notes))
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    report = Report(
-        title="int8 models, median latency",
-        facts=_machine.describe(batch=options.batch),
-        columns=[column.name for column in columns],
-        ratios=list(RATIOS),
-        notes=[_SAME, *notes],
+    options = _parser().parse_args(arguments)
+    run(
+        "int8 models, median latency",
+        COLUMNS,
+        RATIOS,
+        lambda name: _job(name, options.batch),
+        options,
+        notes=[_SAME],
     )
-    time_models(report, columns, lambda name: _job(name, options.batch), options)
-    report.print(_machine.console())
-    if options.plot:
-        _plot.write_plot(report, options.plot, base=report.columns[0])
 
 
 def _job(name: str, batch: int) -> Job:
@@ -69,11 +49,11 @@ def _job(name: str, batch: int) -> Job:
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
     all_models = [model.name for model in MODELS]
-    parser.add_argument(
+    add_checked_names(
+        parser,
         "--models",
-        type=names,
+        input_size,
         default=all_models,
-        metavar="A,B",
         help=f"names from {','.join(all_models)} (default: all)",
     )
     add_names(parser, "--engines", [column.name for column in COLUMNS], "engine")

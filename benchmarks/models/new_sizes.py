@@ -16,7 +16,7 @@ from rich.progress import Progress, track
 from torch import Tensor
 
 from benchmarks import _bert, _machine
-from benchmarks._arguments import add_json, add_threads, make_parser, names, positive, positives
+from benchmarks._arguments import add_json, add_threads, make_parser, positive, positives
 from benchmarks._quantize import quiet
 from benchmarks._report import Report, Row
 from benchmarks._timing import Sample
@@ -101,13 +101,7 @@ def _resident() -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
-    parser.add_argument(
-        "--models",
-        type=names,
-        default=list(MODELS),
-        metavar="A,B",
-        help=f"models of fp32 or int8_fx (default: {','.join(MODELS)})",
-    )
+    _float_models.add_models(parser, MODELS)
     parser.add_argument(
         "--sizes",
         type=positives,

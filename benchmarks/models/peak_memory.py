@@ -26,7 +26,7 @@ from benchmarks._quantize import quiet
 from benchmarks._report import geomean, print_header
 from benchmarks.models import _named
 from benchmarks.models._compiled import backend_missing
-from benchmarks.models._process import result_of
+from benchmarks.models._process import add_inside, result_of
 
 MODELS = (
     "resnet50",
@@ -48,7 +48,7 @@ _WHOLE_PEAK = "5"  # written to clear_refs: resets the peak to what is resident 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
     parser = _parser()
-    options = _named.parsed(parser, arguments)
+    options = parser.parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.inside:
@@ -96,10 +96,10 @@ def _round(name: str, batch: int, threads: int | None) -> dict[str, float]:
 def _in_a_process(
     inside: str, name: str, batch: int, file: Path, threads: int | None
 ) -> dict[str, Any]:
-    arguments = ["--models", name, "--inside", inside, "--batch", str(batch)]
-    arguments += ["--file", str(file), *(["--threads", str(threads)] if threads else [])]
+    module = "benchmarks.models.peak_memory"
     environment = {"CPUACCEL": "0" if inside == "eager" else "1"}
-    return result_of("benchmarks.models.peak_memory", arguments, environment, f"{inside} of {name}")
+    more = ("--batch", str(batch), "--file", str(file))
+    return result_of(module, inside, name, threads, environment, *more)
 
 
 def _print(rows: dict[str, dict[str, float]], batch: int) -> None:
@@ -180,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     add_threads(parser)
     add_processes(parser, 1)
     add_json(parser)
-    parser.add_argument("--inside", choices=sorted(_INSIDE), help=argparse.SUPPRESS)
+    add_inside(parser, _INSIDE)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     return parser
 

@@ -10,9 +10,7 @@ same process on a copy, without imports. `resnet18-int8` is a convert_fx model.
 import argparse
 import copy
 import json
-import resource
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,18 +26,15 @@ from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
 from benchmarks.models import _named
 from benchmarks.models._compiled import backend_missing
-from benchmarks.models._process import result_of
+from benchmarks.models._process import CLOCKS, Clock, add_inside, result_of
 
 MODELS = ("mobilenet_v2", "resnet18", "mobilenet_v2-int8", "resnet18-int8")
 COLUMNS = ("optimize", "load", "load + run", "optimize again", "load + run again")
 
-_CLOCKS = ("wall", "cpu")
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    parser = _parser()
-    options = _named.parsed(parser, arguments)
+    options = _parser().parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.inside:
@@ -58,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
             ],
             unit="s",
         )
-        for clock in _CLOCKS
+        for clock in CLOCKS
     }
     _measure(reports, options)
     for report in reports.values():
@@ -92,11 +87,8 @@ def _measure(reports: dict[str, Report], options: argparse.Namespace) -> None:
 
 
 def _in_a_process(inside: str, name: str, file: Path, threads: int | None) -> dict[str, Any]:
-    arguments = ["--models", name, "--inside", inside, "--file", str(file)]
-    arguments += ["--threads", str(threads)] if threads else []
-    return result_of(
-        "benchmarks.models.saved_load", arguments, {"CPUACCEL": "1"}, f"{inside} of {name}"
-    )
+    module, on = "benchmarks.models.saved_load", {"CPUACCEL": "1"}
+    return result_of(module, inside, name, threads, on, "--file", str(file))
 
 
 # What runs in the process
@@ -107,11 +99,11 @@ def _optimize(name: str, file: Path) -> dict[str, Any]:
 
     with quiet(), torch.no_grad():
         model, x = _named.build(name), _named.inputs(name, 1)
-        clock = _Clock()
+        clock = Clock()
         optimized = cpuaccel.optimize(model, (x,), time_budget=0, sizes_budget=0)
         first = clock.read()
         other = copy.deepcopy(model)
-        clock = _Clock()
+        clock = Clock()
         cpuaccel.optimize(other, (x,), time_budget=0, sizes_budget=0)
         again = clock.read()
         cpuaccel.save(optimized, file)
@@ -122,35 +114,17 @@ def _load(name: str, file: Path) -> dict[str, Any]:
     import cpuaccel
 
     x = _named.inputs(name, 1)
-    clock = _Clock()
+    clock = Clock()
     loaded = cpuaccel.load(file)
     taken = clock.read()
     loaded(x)
     first = clock.read()
-    clock = _Clock()
+    clock = Clock()
     cpuaccel.load(file)(x)
     return {"load": taken, "load + run": first, "load + run again": clock.read()}
 
 
 _INSIDE: dict[str, Callable[[str, Path], dict[str, Any]]] = {"optimize": _optimize, "load": _load}
-
-
-class _Clock:
-    """Wall time, and CPU time of the process, since the clock was created."""
-
-    def __init__(self) -> None:
-        self._begin = {"wall": time.perf_counter(), "cpu": _cpu()}
-
-    def read(self) -> dict[str, float]:
-        return {
-            "wall": time.perf_counter() - self._begin["wall"],
-            "cpu": _cpu() - self._begin["cpu"],
-        }
-
-
-def _cpu() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -159,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     add_threads(parser)
     add_processes(parser, 3)
     add_json(parser)
-    parser.add_argument("--inside", choices=sorted(_INSIDE), help=argparse.SUPPRESS)
+    add_inside(parser, _INSIDE)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     return parser
 

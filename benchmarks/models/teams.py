@@ -7,12 +7,11 @@ loops. `resnet18-int8` is a convert_fx model.
 
 import argparse
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import torch
 
-from benchmarks import _machine
+from benchmarks import _machine, _plugin
 from benchmarks._arguments import add_batch, add_json, add_rounds, add_threads, make_parser
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
@@ -25,7 +24,7 @@ MODELS = ("mobilenet_v2-int8", "shufflenet_v2_x1_0-int8", "mnasnet1_0-int8", "mo
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    options = _named.parsed(_parser(), arguments)
+    options = _parser().parse_args(arguments)
     torch.set_num_threads(options.threads)
     if missing := backend_missing():
         raise SystemExit(f"nothing to measure: {missing}")
@@ -57,29 +56,17 @@ def _row(name: str, options: argparse.Namespace) -> Row:
             return plan(x)
 
         contenders = {
-            "teams": Contender(call, lambda: _teams(True)),
-            "each step": Contender(call, lambda: _teams(False)),
+            "teams": Contender(call, partial(_plugin.setting, "teams", True)),
+            "each step": Contender(call, partial(_plugin.setting, "teams", False)),
         }
         samples = side_by_side(contenders, rounds=options.rounds, budget=options.budget)
         return Row(name, samples, {"teams": _teams_of(call)})
 
 
-@contextmanager
-def _teams(on: bool) -> Iterator[None]:
-    from cpuaccel import config
-
-    before = config.get("teams")
-    config.set("teams", on)
-    try:
-        yield
-    finally:
-        config.set("teams", before)
-
-
 def _teams_of(call) -> int:
     from cpuaccel import _native
 
-    with _teams(True):
+    with _plugin.setting("teams", True):
         before = _native.load().teams_opened()
         call()
         return _native.load().teams_opened() - before

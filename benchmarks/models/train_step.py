@@ -22,16 +22,13 @@ from benchmarks._arguments import (
     add_rounds,
     add_threads,
     make_parser,
-    names,
-    positive,
 )
 from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Around, Contender, side_by_side
 from benchmarks.models import _float_models
-from benchmarks.models._modes import MODES, Mode, mode
+from benchmarks.models._modes import WITHOUT_FASTMATH, Mode, add_mode, mode
 
 _MODELS = ("bert-base", "resnet50")
-_MODES = [each.name for each in MODES if each.name != "fastmath"]
 # So small that thousands of steps towards a random target do not change the time.
 _RATE = 1e-5
 
@@ -75,13 +72,7 @@ class Training:
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            _float_models.check(name)
-    except ValueError as error:
-        parser.error(str(error))
+    options = _parser().parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
     columns = _columns(mode(options.mode))
@@ -130,19 +121,11 @@ def _measure(name: str, columns: list[Column], options: argparse.Namespace) -> R
 
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
-    parser.add_argument(
-        "--models",
-        type=names,
-        default=list(_MODELS),
-        metavar="A,B",
-        help=f"models of fp32 or int8_fx (default: {','.join(_MODELS)})",
-    )
-    parser.add_argument("--mode", choices=_MODES, default="fp32", help="arithmetic (default: fp32)")
+    _float_models.add_models(parser, _MODELS)
+    add_mode(parser, WITHOUT_FASTMATH)
     add_threads(parser)
     add_batch(parser, 8, "images or texts")
-    parser.add_argument(
-        "--sequence", type=positive, default=128, help="tokens per text (default: 128)"
-    )
+    _float_models.add_sequence(parser)
     add_rounds(parser, rounds=9, budget=60.0, of="a model")
     add_json(parser)
     return parser

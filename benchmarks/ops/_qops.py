@@ -68,7 +68,7 @@ def _packing(provider: Provider) -> Iterator[None]:
         stack.enter_context(quantized_engine(provider.engine))
         stack.enter_context(_plugin.enabled(bool(provider.forced)))
         if provider.forced:
-            stack.enter_context(_plugin.provider(provider.forced))
+            stack.enter_context(_plugin.setting("provider", provider.forced))
         yield
 
 
@@ -100,29 +100,16 @@ def convolution(shape: ConvShape, batch: int) -> Operation:
     )
 
 
-def linear(shape: LinearShape) -> Operation:
-    """`quantized::linear` of `shape`, per-channel weights."""
+def linear(shape: LinearShape, *, dynamic: bool) -> Operation:
+    """`quantized::linear` of `shape`, per-channel weights; `dynamic`: `linear_dynamic`."""
     return Operation(
         shape.name,
         str(shape),
-        "linear",
+        "linear_dynamic" if dynamic else "linear",
         min(shape.K, shape.N),
         shape.M,
         shape.macs,
-        partial(_pack_linear, shape),
-    )
-
-
-def linear_dynamic(shape: LinearShape) -> Operation:
-    """`quantized::linear_dynamic` of `shape`: float in and out."""
-    return Operation(
-        shape.name,
-        str(shape),
-        "linear_dynamic",
-        min(shape.K, shape.N),
-        shape.M,
-        shape.macs,
-        partial(_pack_linear_dynamic, shape),
+        partial(_pack_linear, shape, dynamic),
     )
 
 
@@ -141,16 +128,12 @@ def _pack_convolution(shape: ConvShape, batch: int) -> Runner:
     return partial(torch.ops.quantized.conv2d, x, packed, _OUT_SCALE, _OUT_ZERO)
 
 
-def _pack_linear(shape: LinearShape) -> Runner:
+def _pack_linear(shape: LinearShape, dynamic: bool) -> Runner:
     packed = torch.ops.quantized.linear_prepack(_weight(shape.N, shape.K), torch.zeros(shape.N))
     x = _activations(shape.M, shape.K)
+    if dynamic:
+        return partial(torch.ops.quantized.linear_dynamic, x.dequantize(), packed, True)
     return partial(torch.ops.quantized.linear, x, packed, _OUT_SCALE, _OUT_ZERO)
-
-
-def _pack_linear_dynamic(shape: LinearShape) -> Runner:
-    packed = torch.ops.quantized.linear_prepack(_weight(shape.N, shape.K), torch.zeros(shape.N))
-    x = _activations(shape.M, shape.K).dequantize()
-    return partial(torch.ops.quantized.linear_dynamic, x, packed, True)
 
 
 def _weight(*size: int) -> Tensor:

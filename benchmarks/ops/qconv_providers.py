@@ -31,7 +31,6 @@ from benchmarks.ops._qops import (
     Provider,
     convolution,
     linear,
-    linear_dynamic,
 )
 from benchmarks.ops._summary import by_kind, by_shape, summarize, table_of
 from benchmarks.shapes import conv_shapes, linear_shapes
@@ -76,7 +75,7 @@ def _available(wanted: list[str]) -> tuple[list[Provider], list[str]]:
 def _operations(options: argparse.Namespace) -> list[Operation]:
     operations = [convolution(shape, options.batch) for shape in conv_shapes()]
     for shape in linear_shapes():
-        operations += [linear(shape), linear_dynamic(shape)]
+        operations += [linear(shape, dynamic=False), linear(shape, dynamic=True)]
     chosen = [operation for operation in operations if operation.kind in options.kinds]
     return chosen[:: options.every]
 

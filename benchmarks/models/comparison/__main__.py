@@ -19,12 +19,12 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from benchmarks import _machine, _plot
 from benchmarks._arguments import (
+    add_checked_names,
     add_names,
     add_plot,
     add_rounds,
     check_known,
     make_parser,
-    names,
     positives,
 )
 from benchmarks._report import print_header, print_notes
@@ -43,10 +43,6 @@ def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures the missing cases, and prints the table."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    try:
-        check_known(options.models or [], cases.KIND, "model")
-    except ValueError as error:
-        parser.error(str(error))
     if options.plot:
         _plot.require()
     wanted = _wanted(options)
@@ -126,10 +122,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="all 20 CNNs, texts of 16, 128 and 384 tokens, batches of 1 and 16, 1 and 2 threads",
     )
-    parser.add_argument(
+    add_checked_names(
+        parser,
         "--models",
-        type=names,
-        metavar="A,B",
+        lambda name: check_known([name], cases.KIND, "model"),
+        default=None,
         help=f"names from {','.join(cases.MODELS)} (default: all, but fewer CNNs)",
     )
     add_names(parser, "--types", cases.TYPES, "type")
