@@ -1,6 +1,7 @@
 """Shared by the GNN benchmarks: their options, and timing of torch, cpuaccel and peers."""
 
 import argparse
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -14,6 +15,16 @@ from benchmarks._timing import Contender, side_by_side
 from benchmarks.gnn._graphs import GRAPHS, Graph
 
 INDEX = {"int32": torch.int32, "int64": torch.int64}
+
+
+def require_torch_geometric() -> None:
+    """Exits if torch_geometric does not import."""
+    try:
+        importlib.import_module("torch_geometric.nn")
+    except ImportError as error:
+        raise SystemExit(
+            f"torch_geometric does not import; pip install torch_geometric: {error}"
+        ) from error
 
 
 def check_names(options: argparse.Namespace, cases: Iterable[str]) -> None:

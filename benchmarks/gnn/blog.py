@@ -12,7 +12,6 @@ the same for all columns. Needs torch_geometric.
 
 import argparse
 import copy
-import importlib
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,7 @@ from benchmarks import _machine, _plugin
 from benchmarks._arguments import add_json, add_rounds, add_threads, make_parser, positive
 from benchmarks._report import Ratio, Report, Row, print_header, show_ratio
 from benchmarks._timing import Contender, side_by_side
-from benchmarks.gnn import _blog_jobs
+from benchmarks.gnn import _blog_jobs, _shared
 from benchmarks.gnn._blog_jobs import Job
 from benchmarks.gnn._blog_rows import ROWS, BlogRow
 
@@ -62,12 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"no row contains {options.rows!r}: {', '.join(row.name for row in ROWS)}")
     if reason := _plugin.missing():
         raise SystemExit(f"nothing to measure: {reason}")
-    try:
-        importlib.import_module("torch_geometric.nn")
-    except ImportError as error:
-        raise SystemExit(
-            f"torch_geometric does not import; pip install torch_geometric: {error}"
-        ) from error
+    _shared.require_torch_geometric()
     warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")
     torch.set_num_threads(options.threads)
     facts = {
@@ -93,11 +87,6 @@ def main(arguments: list[str] | None = None) -> None:
     console.print(table)
 
 
-def _accelerate(model: nn.Module) -> nn.Module:
-    accelerated: nn.Module = importlib.import_module("cpuaccel.gnn").accelerate(model)
-    return accelerated
-
-
 def _unchanged(model: nn.Module) -> nn.Module:
     return model
 
@@ -105,7 +94,7 @@ def _unchanged(model: nn.Module) -> nn.Module:
 _COLUMNS: dict[str, tuple[bool, Callable[[nn.Module], nn.Module]]] = {
     "torch": (False, _unchanged),
     "cpuaccel": (True, _unchanged),
-    "accelerated": (True, _accelerate),
+    "accelerated": (True, _plugin.accelerate),
 }
 """Columns: whether cpuaccel is enabled, and how the model is changed."""
 

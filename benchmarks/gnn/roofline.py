@@ -32,7 +32,7 @@ from benchmarks._report import not_measured, print_header, print_notes
 from benchmarks._timing import Contender, Sample, side_by_side
 from benchmarks.gnn import _shared
 from benchmarks.gnn._graphs import GRAPHS, graph_of, matrix_of
-from benchmarks.ops._peaks import reading
+from benchmarks.ops._peaks import add_no_peaks, reading
 
 EDGES_OF_A_NODE = 32
 _INDEX = 4
@@ -247,12 +247,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_threads(parser, 1)
     add_rounds(parser, rounds=7, budget=3.0, of="a size")
-    parser.add_argument(
-        "--no-peaks",
-        dest="peaks",
-        action="store_false",
-        help="do not measure memory bandwidth; omit the bounds",
-    )
+    add_no_peaks(parser, "memory bandwidth")
     add_plot(parser)
     add_json(parser)
     return parser

@@ -37,7 +37,7 @@ from benchmarks._timing import Sample
 from benchmarks.gnn import _shared
 from benchmarks.gnn._graphs import graph_of, matrix_of
 from benchmarks.gnn._peers import PRODUCTS, Product
-from benchmarks.ops._peaks import meter
+from benchmarks.ops._peaks import add_no_peaks, meter
 
 
 @dataclass(frozen=True)
@@ -207,12 +207,7 @@ def _parser() -> argparse.ArgumentParser:
         default=list(CASES),
         help=f"names separated by semicolons, from: {'; '.join(CASES)} (default: all)",
     )
-    parser.add_argument(
-        "--no-peaks",
-        dest="peaks",
-        action="store_false",
-        help="do not measure memory bandwidth; omit the bounds",
-    )
+    add_no_peaks(parser, "memory bandwidth")
     return parser
 
 

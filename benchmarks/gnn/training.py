@@ -104,16 +104,12 @@ def _allocator_alone() -> Iterator[None]:
             memory.uninstall(native)
 
 
-def _accelerate(model: nn.Module) -> nn.Module:
-    return importlib.import_module("cpuaccel.gnn").accelerate(model)
-
-
 def _columns() -> dict[str, Column]:
     return {
         "torch": Column(partial(_plugin.enabled, False)),
         "torch, allocator": Column(_allocator_alone),
         "cpuaccel": Column(partial(_plugin.enabled, True)),
-        "accelerated": Column(partial(_plugin.enabled, True), _accelerate),
+        "accelerated": Column(partial(_plugin.enabled, True), _plugin.accelerate),
     }
 
 
@@ -153,7 +149,8 @@ def run(
     require_known([options.graph], GRAPHS, "graph")
     require_known(options.models, MODELS, "model")
     torch.set_num_threads(options.threads)
-    reasons = {name: _missing() for name in _columns() if name != "torch"}
+    _shared.require_torch_geometric()
+    reasons = {name: _plugin.missing() for name in _columns() if name != "torch"}
     columns = {name: column for name, column in _columns().items() if not reasons.get(name)}
     graph = graph_of(options.graph, options.scale, options.edges)
     edge_index = torch.stack(ends_of(graph, torch.int64))
@@ -189,16 +186,6 @@ def run(
     console = _machine.console()
     report.print(console)
     console.print(peaks)
-
-
-def _missing() -> str:
-    try:
-        importlib.import_module("torch_geometric.nn")
-    except ImportError as error:
-        raise SystemExit(
-            f"torch_geometric does not import; pip install torch_geometric: {error}"
-        ) from error
-    return _plugin.missing()
 
 
 def _measure(

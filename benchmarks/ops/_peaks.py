@@ -87,3 +87,13 @@ def of_results(results: list[KernelResult], operations: str) -> MachinePeaks:
         _GIGA * max(reading, default=0.0),
         _machine.last_cache(),
     )
+
+
+def add_no_peaks(parser: argparse.ArgumentParser, peaks: str) -> None:
+    """Adds --no-peaks, which omits the bounds; `peaks` names what is not measured then."""
+    parser.add_argument(
+        "--no-peaks",
+        dest="peaks",
+        action="store_false",
+        help=f"do not measure {peaks}; omit the bounds",
+    )

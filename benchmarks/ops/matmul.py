@@ -29,7 +29,7 @@ from benchmarks._report import (
     show_ratio,
 )
 from benchmarks._timing import Contender, Sample, side_by_side
-from benchmarks.ops._peaks import MachinePeaks, meter
+from benchmarks.ops._peaks import MachinePeaks, add_no_peaks, meter
 from benchmarks.ops._products import SHAPES, ProductShape
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -166,12 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_threads(parser, 1)
     add_rounds(parser, rounds=15, budget=3.0, of="a shape")
-    parser.add_argument(
-        "--no-peaks",
-        dest="peaks",
-        action="store_false",
-        help="do not measure the machine's peaks; omit the bounds",
-    )
+    add_no_peaks(parser, "the machine's peaks")
     add_json(parser)
     return parser
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks import _plugin
 from benchmarks._timing import Runner
 from benchmarks.ops.never_slower._case import Case, integers, numbers
 
@@ -85,7 +86,7 @@ def _graph_call(
     torch.manual_seed(0)
     made: Any = layer(K)
     if accelerate:
-        made = importlib.import_module("cpuaccel.gnn").accelerate(made)
+        made = _plugin.accelerate(made)
     x = numbers(N, K).requires_grad_(learns)
     edges = integers(2 * E, N).view(2, E)
     kinds = integers(E, _RELATIONS, seed=5)
@@ -109,7 +110,7 @@ def _prepacked(shape: tuple[int, ...]) -> Case:
 
     def fast() -> Runner:
         packed = copy.deepcopy(layer)
-        importlib.import_module("cpuaccel").prepack(packed)
+        _plugin.prepack(packed)
         return partial(packed, numbers(M, K))
 
     label = f"f32 {M}x{K}x{N}"
