@@ -1,5 +1,5 @@
-// Shared by the tests of the int8 convolution families: random operands, and the check of a result
-// against accumulators computed in 64 bits.
+// Shared by the tests of the int8 convolution families: cases, random operands, and the check of a
+// result against accumulators computed in 64 bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "exact_function.h"
 #include "guarded.h"
@@ -15,10 +16,27 @@
 
 namespace cpuaccel::kernels {
 
-// Sets sizes, src and weights of a family's call. Case has N, IH, IW, OH(), OW() and
-// src_zero_point.
-template <typename Call, typename Case, typename Weights>
-Call conv_call(const Case& c, const Weights& weights, const GuardedVector<uint8_t>& src) {
+inline int64_t conv_size(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                         int64_t dilation) {
+  const int64_t room = size + 2 * padding - (kernel - 1) * dilation - 1;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+// A layer with the shape of a family, and the sizes of its src.
+template <typename Shape>
+struct ConvCase {
+  Shape shape;
+  int64_t N = 1, IH = 1, IW = 1;
+  int32_t src_zero_point = 0;
+
+  int64_t OH() const { return conv_size(IH, shape.KH, shape.SH, shape.PH, shape.DH); }
+  int64_t OW() const { return conv_size(IW, shape.KW, shape.SW, shape.PW, shape.DW); }
+};
+
+// Sets sizes, src and weights of a family's call.
+template <typename Call, typename Shape, typename Weights>
+Call conv_call(const ConvCase<Shape>& c, const Weights& weights,
+               const GuardedVector<uint8_t>& src) {
   Call call;
   call.weights = &weights;
   call.N = c.N;
@@ -31,10 +49,53 @@ Call conv_call(const Case& c, const Weights& weights, const GuardedVector<uint8_
   return call;
 }
 
-inline int64_t conv_size(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
-                         int64_t dilation) {
-  const int64_t room = size + 2 * padding - (kernel - 1) * dilation - 1;
-  return room < 0 ? 0 : room / stride + 1;
+// Lets the epilogue of a call count how often it sees each result.
+template <typename Call>
+void count_in_epilogue(Call& call, std::vector<int>& seen) {
+  call.epilogue.context = &seen;
+  call.epilogue.run = [](const void* context, uint8_t* /*dst*/, int64_t offset, int64_t count) {
+    auto& counts = *static_cast<std::vector<int>*>(const_cast<void*>(context));
+    for (int64_t i = offset; i < offset + count; ++i) {
+      ++counts.at(static_cast<size_t>(i));
+    }
+  };
+}
+
+// The accumulators of OC x IC/G x KH x KW weights by the formulas of qconv.h and dwconv.h, in 64
+// bits. A depthwise layer has a group for each channel.
+template <typename Shape>
+GuardedVector<int64_t> conv_accumulators(const ConvCase<Shape>& c, int64_t IC, int64_t OC,
+                                         int64_t G, const GuardedVector<uint8_t>& src,
+                                         const GuardedVector<int8_t>& weights) {
+  const auto& s = c.shape;
+  const int64_t inputs = IC / G, outputs = OC / G;
+  GuardedVector<int64_t> acc;
+  for (int64_t n = 0; n < c.N; ++n) {
+    for (int64_t oh = 0; oh < c.OH(); ++oh) {
+      for (int64_t ow = 0; ow < c.OW(); ++ow) {
+        for (int64_t oc = 0; oc < OC; ++oc) {
+          int64_t sum = 0;
+          for (int64_t kh = 0; kh < s.KH; ++kh) {
+            for (int64_t kw = 0; kw < s.KW; ++kw) {
+              const int64_t ih = oh * s.SH - s.PH + kh * s.DH;
+              const int64_t iw = ow * s.SW - s.PW + kw * s.DW;
+              if (ih < 0 || ih >= c.IH || iw < 0 || iw >= c.IW) {
+                continue;
+              }
+              const int64_t pixel = ((n * c.IH + ih) * c.IW + iw) * IC + oc / outputs * inputs;
+              for (int64_t i = 0; i < inputs; ++i) {
+                const auto tap = static_cast<size_t>(((oc * inputs + i) * s.KH + kh) * s.KW + kw);
+                sum +=
+                    int64_t{src[static_cast<size_t>(pixel + i)] - c.src_zero_point} * weights[tap];
+              }
+            }
+          }
+          acc.push_back(sum);
+        }
+      }
+    }
+  }
+  return acc;
 }
 
 // All values; the extremes are more frequent, because they reveal saturation.

@@ -20,42 +20,11 @@ class DwconvTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, DwconvTest, testing::ValuesIn(usable_rows(dwconv_kernels())),
                          RowName());
 
-struct Case {
-  DwconvShape shape;
-  int64_t N = 1, IH = 1, IW = 1;
-  int32_t src_zero_point = 0;
+using Case = ConvCase<DwconvShape>;
 
-  int64_t OH() const { return conv_size(IH, shape.KH, shape.SH, shape.PH, shape.DH); }
-  int64_t OW() const { return conv_size(IW, shape.KW, shape.SW, shape.PW, shape.DW); }
-};
-
-// The accumulators by the formula of dwconv.h, in 64 bits.
 GuardedVector<int64_t> accumulators(const Case& c, const GuardedVector<uint8_t>& src,
                                     const GuardedVector<int8_t>& weights) {
-  const auto& s = c.shape;
-  GuardedVector<int64_t> acc;
-  for (int64_t n = 0; n < c.N; ++n) {
-    for (int64_t oh = 0; oh < c.OH(); ++oh) {
-      for (int64_t ow = 0; ow < c.OW(); ++ow) {
-        for (int64_t ch = 0; ch < s.C; ++ch) {
-          int64_t sum = 0;
-          for (int64_t kh = 0; kh < s.KH; ++kh) {
-            for (int64_t kw = 0; kw < s.KW; ++kw) {
-              const int64_t ih = oh * s.SH - s.PH + kh * s.DH;
-              const int64_t iw = ow * s.SW - s.PW + kw * s.DW;
-              if (ih >= 0 && ih < c.IH && iw >= 0 && iw < c.IW) {
-                const auto at = static_cast<size_t>(((n * c.IH + ih) * c.IW + iw) * s.C + ch);
-                const auto tap = static_cast<size_t>((ch * s.KH + kh) * s.KW + kw);
-                sum += int64_t{src[at] - c.src_zero_point} * weights[tap];
-              }
-            }
-          }
-          acc.push_back(sum);
-        }
-      }
-    }
-  }
-  return acc;
+  return conv_accumulators(c, c.shape.C, c.shape.C, c.shape.C, src, weights);
 }
 
 void check(const Case& c, DwconvFunction* function, DstType type, std::mt19937& random) {
@@ -287,13 +256,7 @@ TEST(DwconvEpilogue, SeesEveryResultOnce) {
   call.dst.data = dst.data();
   call.dst.scales = scales.data();
   call.dst.bias = bias.data();
-  call.epilogue.context = &seen;
-  call.epilogue.run = [](const void* context, uint8_t* /*dst*/, int64_t offset, int64_t count) {
-    auto& counts = *static_cast<std::vector<int>*>(const_cast<void*>(context));
-    for (int64_t i = offset; i < offset + count; ++i) {
-      ++counts.at(static_cast<size_t>(i));
-    }
-  };
+  count_in_epilogue(call, seen);
   dwconv(call);
   EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
 }
