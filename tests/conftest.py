@@ -71,3 +71,14 @@ def _torch_state() -> Iterator[None]:
     torch.set_num_threads(threads)
     if torch.backends.quantized.engine != engine:
         torch.backends.quantized.engine = engine
+
+
+@pytest.fixture
+def empty_caches() -> Iterator[None]:
+    """Caches and counters are empty before a test, and the caches after it."""
+    import cpuaccel
+
+    cpuaccel.clear_caches()
+    cpuaccel.reset_stats()
+    yield
+    cpuaccel.clear_caches()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from _settings import setting
 from torch import nn
 from torch.ao.quantization import get_default_qconfig_mapping, quantize_dynamic
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
@@ -136,18 +137,13 @@ def test_quint8_kernels_count_only_in_quantized_models(net: nn.Module) -> None:
 
 @pytest.mark.parametrize("provider", ["fbgemm", "onednn", "cpuaccel"])
 def test_kernels_that_are_not_exact_for_all_sources_are_noted(provider: str) -> None:
-    cpuaccel.config.set("max_isa", "avx2")
-    cpuaccel.config.set("provider", provider)
-    try:
+    with setting("max_isa", "avx2"), setting("provider", provider):
         prepared = prepare_fx(Net().eval(), get_default_qconfig_mapping("x86"), (_image(),))
         converted = convert_fx(prepared)
         converted(_image())
         row = _rows(converted)["conv2"]
         assert row.provider == provider
         assert ("exact kernel" in row.note) == (provider != "cpuaccel")
-    finally:
-        cpuaccel.config.set("max_isa", "auto")
-        cpuaccel.config.set("provider", "auto")
 
 
 def test_calls_are_counted_by_layer(net: nn.Module) -> None:

@@ -8,20 +8,19 @@ from typing import Any
 import pytest
 import torch
 from _process import run_python
+from _settings import setting
 from quant._engine import counted
 
 import cpuaccel
-from cpuaccel import _native, config, precision
+from cpuaccel import _native, precision
 
 _mkldnn: Any = torch.backends.mkldnn
 
 
 @pytest.fixture
 def emulated() -> Iterator[None]:
-    before = config.get("fastmath")
-    config.set("fastmath", "emulate")
-    yield
-    config.set("fastmath", before)
+    with setting("fastmath", "emulate"):
+        yield
 
 
 def _native_module() -> _native.Native:

@@ -7,8 +7,8 @@ import json
 
 import pytest
 import torch
+from _settings import setting
 
-import cpuaccel
 from aarch64.minilm_x86 import FILE
 from examples.minilm import minilm
 from examples.minilm.bert import Bert
@@ -27,11 +27,7 @@ def _model() -> Bert:
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_as_on_x86(mode: Mode, provider: str) -> None:
     torch.backends.quantized.engine = "onednn"
-    before = cpuaccel.config.get("matmul_provider")
-    cpuaccel.config.set("matmul_provider", provider)
-    try:
+    with setting("matmul_provider", provider):
         vectors = mode.runner(_model(), minilm.tokenize(SENTENCES[:1]))()
-    finally:
-        cpuaccel.config.set("matmul_provider", before)
     reference = torch.tensor([json.loads(FILE.read_text())])
     assert float(minilm.cosines(vectors, reference)) >= _LEAST[mode.name]

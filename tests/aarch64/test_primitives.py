@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _settings import setting
 from torch import nn
 from torch.backends import mkldnn
 
-import cpuaccel
 from cpuaccel._native import load
 
 
@@ -25,11 +25,8 @@ def test_a_second_call_through_torchs_makes_no_primitive(
     dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
 ) -> None:
     layer, x = nn.Linear(96, 64).to(dtype), torch.randn(33, 96).to(dtype)
-    cpuaccel.config.set("matmul_provider", "intree")
-    try:
+    with setting("matmul_provider", "intree"):
         first, second = (_created(layer, x, capfd) for _ in range(2))
-    finally:
-        cpuaccel.config.set("matmul_provider", "auto")
     if dtype == torch.bfloat16 and "bf16" in load().cpu_features():
         assert first  # verbose mode works here
     assert second == []
@@ -37,8 +34,5 @@ def test_a_second_call_through_torchs_makes_no_primitive(
 
 def test_ours_make_none(capfd: pytest.CaptureFixture[str]) -> None:
     layer, x = nn.Linear(96, 80), torch.randn(33, 96)
-    cpuaccel.config.set("matmul_provider", "cpuaccel")
-    try:
+    with setting("matmul_provider", "cpuaccel"):
         assert _created(layer, x, capfd) == []
-    finally:
-        cpuaccel.config.set("matmul_provider", "auto")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 import torch.nn.functional as F
+from _settings import setting
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -24,19 +25,15 @@ ERRORS = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 @pytest.fixture(params=ISAS_HERE)
 def _isa(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = cpuaccel.config.get("max_isa")
-    cpuaccel.config.set("max_isa", request.param)
-    yield
-    cpuaccel.config.set("max_isa", before)
+    with setting("max_isa", request.param):
+        yield
 
 
 @pytest.fixture(params=["auto", "cpuaccel"])
 def _provider(request: pytest.FixtureRequest) -> Iterator[None]:
     """Runs with the provider table, and with cpuaccel's kernels wherever they can run."""
-    before = cpuaccel.config.get("matmul_provider")
-    cpuaccel.config.set("matmul_provider", request.param)
-    yield
-    cpuaccel.config.set("matmul_provider", before)
+    with setting("matmul_provider", request.param):
+        yield
 
 
 def close(found: torch.Tensor, expected: torch.Tensor, terms: int) -> None:
@@ -72,14 +69,13 @@ def test_linear(dtype: torch.dtype, M: int) -> None:
 
 @contextmanager
 def _on_cpuaccel_kernels(fast_math: bool) -> Iterator[None]:
-    precision, provider = torch.get_float32_matmul_precision(), cpuaccel.config.get(PROVIDER)
+    precision = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium" if fast_math else "highest")
-        cpuaccel.config.set(PROVIDER, "cpuaccel")
-        yield
+        with setting(PROVIDER, "cpuaccel"):
+            yield
     finally:
         torch.set_float32_matmul_precision(precision)
-        cpuaccel.config.set(PROVIDER, provider)
 
 
 def _by_torch_backend() -> None:
@@ -175,13 +171,10 @@ def test_a_second_call_creates_no_primitive_of_onednn(
     verbose = torch.backends.mkldnn.VERBOSE_ON_CREATION
 
     def said(provider: str) -> str:
-        cpuaccel.config.set(PROVIDER, provider)
-        try:
+        with setting(PROVIDER, provider):
             with torch.no_grad(), torch.backends.mkldnn.verbose(verbose):
                 layer(x)
             return capfd.readouterr().out
-        finally:
-            cpuaccel.config.set(PROVIDER, "auto")
 
     first, second = said("intree"), said("intree")
     by_onednn = dtype == torch.float32 or load().has_bf16_arithmetic()

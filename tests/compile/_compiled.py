@@ -69,6 +69,17 @@ class Net2(Lambda):
         return self.function(self, x, y)
 
 
+def convolutions() -> nn.Module:
+    """Return three convolutions with a pool for images of any size, the same each time."""
+    torch.manual_seed(0)
+    return Lambda(
+        lambda self, x: self.last(F.max_pool2d(F.relu(self.b(F.relu(self.a(x)))), 2)),
+        a=nn.Conv2d(3, 32, 3, padding=1),
+        b=nn.Conv2d(32, 32, 3, padding=1),
+        last=nn.Conv2d(32, 8, 1),
+    ).eval()
+
+
 def normed(source: int, to: int) -> Any:
     """Return a convolution with batch norm and ReLU."""
     torch.manual_seed(0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from _settings import setting
 from torch._inductor import config as inductor
 
 import cpuaccel
@@ -85,10 +86,8 @@ def _no_caches_on_disk(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _deterministic() -> Iterator[None]:
-    before = config.get("deterministic")
-    config.set("deterministic", True)
-    yield
-    config.set("deterministic", before)
+    with setting("deterministic", True):
+        yield
 
 
 @pytest.fixture

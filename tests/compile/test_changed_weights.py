@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from _settings import setting
 from torch import Tensor, nn
 
 import cpuaccel
@@ -150,9 +151,7 @@ def _optimized(model: nn.Module, x: Tensor) -> nn.Module:
 
 def test_the_cache_is_bounded_and_counted() -> None:
     model = _model()
-    capacity = cpuaccel.config.get("graph_cache_capacity")
-    cpuaccel.config.set("graph_cache_capacity", 3)
-    try:
+    with setting("graph_cache_capacity", 3):
         with torch.no_grad():
             torch._dynamo.reset()
             compiled = torch.compile(model, backend="cpuaccel", dynamic=True)
@@ -165,5 +164,3 @@ def test_the_cache_is_bounded_and_counted() -> None:
         assert stats["misses"] == 5
         assert stats["hits"] == 1
         assert stats["evictions"] >= 2
-    finally:
-        cpuaccel.config.set("graph_cache_capacity", capacity)

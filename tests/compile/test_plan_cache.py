@@ -9,25 +9,16 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from _settings import setting
 from torch import Tensor, nn
 
 import cpuaccel
-from compile._compiled import Lambda, needs_onednn
+from compile._compiled import Lambda, convolutions, needs_onednn
 from cpuaccel.compile.common import report
 
 pytestmark = needs_onednn
 
 _SIDES = range(40, 80, 2)
-
-
-def _net() -> nn.Module:
-    torch.manual_seed(0)
-    return Lambda(
-        lambda self, x: self.last(F.max_pool2d(F.relu(self.b(F.relu(self.a(x)))), 2)),
-        a=nn.Conv2d(3, 32, 3, padding=1),
-        b=nn.Conv2d(32, 32, 3, padding=1),
-        last=nn.Conv2d(32, 8, 1),
-    ).eval()
 
 
 def _resident_mib() -> float:
@@ -54,7 +45,7 @@ def test_twenty_sizes_in_turn_do_not_grow_memory() -> None:
     cpuaccel.clear_caches()
     cpuaccel.reset_stats()
     report.clear()
-    compiled = torch.compile(_net(), backend="cpuaccel", dynamic=True)
+    compiled = torch.compile(convolutions(), backend="cpuaccel", dynamic=True)
     assert _grows_by(compiled) < 16
     # Once more where torch's own choice of a convolution changes, at 20480 elements per image.
     assert len(report.reports()) <= 2
@@ -66,19 +57,15 @@ def test_twenty_sizes_in_turn_do_not_grow_memory() -> None:
 def test_nor_do_they_where_the_cache_is_smaller() -> None:
     torch._dynamo.reset()
     cpuaccel.clear_caches()
-    capacity = cpuaccel.config.get("graph_cache_capacity")
-    cpuaccel.config.set("graph_cache_capacity", 4)
-    try:
-        compiled = torch.compile(_net(), backend="cpuaccel", dynamic=True)
+    with setting("graph_cache_capacity", 4):
+        compiled = torch.compile(convolutions(), backend="cpuaccel", dynamic=True)
         assert _grows_by(compiled) < 16
         assert cpuaccel.stats()["graph_cache"]["size"] == 4
-    finally:
-        cpuaccel.config.set("graph_cache_capacity", capacity)
 
 
 def test_cached_sizes_in_eager_mode_are_bounded() -> None:
     cpuaccel.clear_caches()
-    optimized = cpuaccel.optimize(_net(), (torch.randn(1, 3, 40, 40),))
+    optimized = cpuaccel.optimize(convolutions(), (torch.randn(1, 3, 40, 40),))
     assert _grows_by(optimized) < 16
     assert len(optimized.reports) == 2
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from _settings import setting
 from torch import Tensor, nn
 
 import cpuaccel
 from compile._compiled import needs_onednn
 from compile._optimized import image, net
-from cpuaccel import config
 from cpuaccel.__main__ import main
 from cpuaccel._cli.plan import graphviz
 from cpuaccel._explain import step_timing
@@ -33,12 +33,8 @@ def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file that no test changes."""
     path = tmp_path_factory.mktemp("plan") / "net.pt2"
-    before = config.get("deterministic")
-    config.set("deterministic", True)
-    try:
+    with setting("deterministic", True):
         cpuaccel.save(cpuaccel.optimize(net(), (image(),), time_budget=0), path)
-    finally:
-        config.set("deterministic", before)
     return path
 
 

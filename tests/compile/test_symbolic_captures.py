@@ -13,22 +13,12 @@ from torch import Tensor, nn
 
 import cpuaccel
 from compile import _structured as structured
-from compile._compiled import Lambda, needs_onednn
+from compile._compiled import Lambda, convolutions, needs_onednn
 from compile._optimized import change_plans
 from compile._transformers import WIDTH, Layer, needs_attention
 from cpuaccel.compile.frontend import capture_maker, symbolic_ahead, symbolic_captures
 
 pytestmark = needs_onednn
-
-
-def _net() -> nn.Module:
-    torch.manual_seed(0)
-    return Lambda(
-        lambda self, x: self.last(F.max_pool2d(F.relu(self.b(F.relu(self.a(x)))), 2)),
-        a=nn.Conv2d(3, 32, 3, padding=1),
-        b=nn.Conv2d(32, 32, 3, padding=1),
-        last=nn.Conv2d(32, 8, 1),
-    ).eval()
 
 
 def _image(height: int, width: int = 0, batch: int = 1) -> Tensor:
@@ -77,7 +67,7 @@ def _reasons() -> dict[str, int]:
 
 
 def test_images_of_many_sizes_have_two_captures(captures: list[Any]) -> None:
-    model = _net()
+    model = convolutions()
     made = _plan(model, _image(40))
     for side in range(42, 80, 2):
         _agree(made, model, _image(side))
@@ -174,7 +164,7 @@ def test_a_batch_that_varies_leaves_one_region(captures: list[Any]) -> None:
 
 
 def test_a_batch_of_one_becomes_a_larger_one(captures: list[Any]) -> None:
-    model = _net()
+    model = convolutions()
     made = _plan(model, _image(20))
     for batch, side in ((1, 22), (4, 22), (3, 26), (4, 20), (1, 30), (2, 24)):
         _agree(made, model, _image(side, batch=batch))
@@ -183,7 +173,7 @@ def test_a_batch_of_one_becomes_a_larger_one(captures: list[Any]) -> None:
 
 
 def test_sizes_of_one_that_were_not_compared_are_a_class_of_their_own(captures: list[Any]) -> None:
-    model = _net()
+    model = convolutions()
     made = _plan(model, _image(20, batch=2))
     for batch, side in ((2, 22), (1, 22), (3, 26), (1, 20), (1, 30), (2, 24)):
         _agree(made, model, _image(side, batch=batch))
@@ -305,7 +295,7 @@ def test_plans_of_one_model_are_bounded() -> None:
 
 
 def test_weights_may_change() -> None:
-    model = _net()
+    model = convolutions()
     made = _plan(model, _image(20))
     _agree(made, model, _image(22))
     with torch.no_grad():
@@ -318,7 +308,7 @@ def test_weights_may_change() -> None:
 
 
 def test_another_layout_is_another_family(captures: list[Any]) -> None:
-    model = _net()
+    model = convolutions()
     made = _plan(model, _image(20))
     for side in (22, 24, 26):
         _agree(made, model, _image(side))
@@ -354,7 +344,7 @@ def test_a_model_that_mutates_its_buffers() -> None:
 
 
 def test_threads_bring_sizes_of_their_own(captures: list[Any]) -> None:
-    model = _net()
+    model = convolutions()
     made = _plan(model, _image(20))
     images = [_image(side) for side in range(22, 46, 2)]
     with torch.no_grad():
@@ -372,7 +362,7 @@ def test_threads_bring_sizes_of_their_own(captures: list[Any]) -> None:
 
 
 def test_verdicts_name_the_capture_of_a_size() -> None:
-    model = _net()
+    model = convolutions()
     made = _plan(model, _image(20))
     _agree(made, model, _image(22))
     first, second = made.verdicts
@@ -383,7 +373,7 @@ def test_verdicts_name_the_capture_of_a_size() -> None:
 
 
 def test_the_model_runs_if_tracing_symbolic_sizes_takes_too_long(captures: list[Any]) -> None:
-    model = _net()
+    model = convolutions()
     made = cpuaccel.optimize(model, (_image(20),), time_budget=0, sizes_budget=1e-6)
     cpuaccel.reset_stats()
     captures.clear()
@@ -395,7 +385,7 @@ def test_the_model_runs_if_tracing_symbolic_sizes_takes_too_long(captures: list[
 
 
 def test_no_other_sizes_are_prepared_for_without_a_budget(captures: list[Any]) -> None:
-    model = _net()
+    model = convolutions()
     made = cpuaccel.optimize(model, (_image(20),), time_budget=0, sizes_budget=0)
     assert captures == [set()]
     for side in (22, 24):

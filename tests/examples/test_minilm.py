@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from _settings import setting
 from quant._engine import counted, engine, needs_plugin, off
 from torch import Tensor
 
-import cpuaccel
 from examples.minilm import minilm
 from examples.minilm.bert import Bert, BertConfig
 from examples.minilm.minilm import MODES, Mode
@@ -22,10 +22,8 @@ modes = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.fixture(autouse=True)
 def _emulated() -> Iterator[None]:
     """Lets fast math round to bf16 even on a CPU without such arithmetic."""
-    before = cpuaccel.config.get("fastmath")
-    cpuaccel.config.set("fastmath", "emulate")
-    yield
-    cpuaccel.config.set("fastmath", before)
+    with setting("fastmath", "emulate"):
+        yield
 
 
 @functools.cache

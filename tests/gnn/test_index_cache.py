@@ -7,26 +7,16 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator
 
 import pytest
 import torch
+from _settings import setting
 from quant._engine import needs_plugin
 from torch import Tensor
 
 from gnn._graphs import csr, dense, index_dtypes, quiet, unchecked
 
-pytestmark = [needs_plugin, *quiet]
-
-
-@pytest.fixture(autouse=True)
-def _empty() -> Iterator[None]:
-    import cpuaccel
-
-    cpuaccel.clear_caches()
-    cpuaccel.reset_stats()
-    yield
-    cpuaccel.clear_caches()
+pytestmark = [needs_plugin, pytest.mark.usefixtures("empty_caches"), *quiet]
 
 
 def _stats() -> dict[str, int]:
@@ -120,9 +110,7 @@ def test_graphs_that_are_gone_are_dropped() -> None:
 def test_it_is_bounded() -> None:
     from cpuaccel import config
 
-    before = config.get("index_cache_mib")
-    config.set("index_cache_mib", 1)
-    try:
+    with setting("index_cache_mib", 1):
         kept = [csr(torch.full((1000,), 50), 100, seed=seed) for seed in range(4)]
         for matrix in kept:
             _check(matrix)
@@ -132,8 +120,6 @@ def test_it_is_bounded() -> None:
         config.set("index_cache_mib", 0)
         _check(kept[0])
         assert _stats()["size"] == 0
-    finally:
-        config.set("index_cache_mib", before)
 
 
 def test_inference_tensors_are_not_kept() -> None:

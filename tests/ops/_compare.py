@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pytest
 import torch
+from _settings import setting
 from _strategies import Values
 from hypothesis import strategies as st
 from quant._engine import Counts, counted, missing, off, running
@@ -31,17 +32,9 @@ isas = pytest.mark.parametrize("isa", ISAS)
 LAYOUTS = ("channels_last", "contiguous", "sliced", "permuted", "expanded", "offset")
 
 
-@contextmanager
-def capped(isa: str) -> Iterator[None]:
+def capped(isa: str) -> AbstractContextManager[None]:
     """Caps the ISA of kernels at `isa`."""
-    import cpuaccel
-
-    before = cpuaccel.config.get("max_isa")
-    cpuaccel.config.set("max_isa", isa)
-    try:
-        yield
-    finally:
-        cpuaccel.config.set("max_isa", before)
+    return setting("max_isa", isa)
 
 
 @dataclass(frozen=True)
@@ -113,6 +106,11 @@ def same_error(op: Callable[[], Tensor]) -> str:
         messages.append(str(raised.value).splitlines()[0])
     assert messages[0] == messages[1]
     return messages[0]
+
+
+def image(*shape: int, layout: str = "channels_last") -> Tensor:
+    """A quantized batch of images of that shape."""
+    return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
 
 
 @st.composite

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from _settings import setting
 from quant._engine import missing, off
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
@@ -41,12 +42,8 @@ def on(provider: str = "auto") -> Iterator[None]:
         if provider == "auto":
             yield
             return
-        before = cpuaccel.config.get("matmul_provider")
-        cpuaccel.config.set("matmul_provider", provider)
-        try:
+        with setting("matmul_provider", provider):
             yield
-        finally:
-            cpuaccel.config.set("matmul_provider", before)
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:

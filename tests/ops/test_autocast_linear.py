@@ -8,20 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from _settings import setting
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 import cpuaccel
-from cpuaccel import _native, config
+from cpuaccel import _native
 from ops._compare import ISAS, capped
 
-
-@pytest.fixture(autouse=True)
-def _empty() -> Iterator[None]:
-    cpuaccel.clear_caches()
-    cpuaccel.reset_stats()
-    yield
-    cpuaccel.clear_caches()
+pytestmark = pytest.mark.usefixtures("empty_caches")
 
 
 @pytest.fixture
@@ -160,16 +155,12 @@ def test_the_switch_of_autocast_s_cache_is_obeyed() -> None:
 @pytest.mark.usefixtures("keeping")
 def test_the_cache_is_bounded_and_can_be_emptied() -> None:
     layers = [nn.Linear(512, 512, bias=False) for _ in range(4)]  # half a MiB each when cast
-    before = config.get("weight_cache_mib")
-    config.set("weight_cache_mib", 1)
-    try:
+    with setting("weight_cache_mib", 1):
         for layer in layers:
             _run(layer, torch.randn(1, 512))
         assert (_counts()["size"], _counts()["evictions"]) == (2, 2)
         cpuaccel.clear_caches()
         assert (_counts()["size"], _counts()["bytes"]) == (0, 0)
-    finally:
-        config.set("weight_cache_mib", before)
 
 
 @pytest.mark.usefixtures("keeping")

@@ -30,6 +30,7 @@ from ops._compare import (
     assert_on_cpuaccel,
     assert_same,
     both,
+    image,
     images,
     isas,
     same_error,
@@ -37,10 +38,6 @@ from ops._compare import (
 )
 
 pytestmark = needs_plugin
-
-
-def _image(*shape: int, layout: str = "channels_last") -> Tensor:
-    return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
 
 
 def _assert_exact(
@@ -185,7 +182,7 @@ def test_any_layout_of_a_mean(x: Tensor, size: tuple[int, int], keepdim: bool) -
 
 @pytest.mark.parametrize("shape", [(1, 1280, 7, 7), (2, 96, 56, 56), (1, 33, 112, 112)])
 def test_sizes_of_real_networks(shape: tuple[int, ...]) -> None:
-    x = _image(*shape)
+    x = image(*shape)
     sums = _centered(x).sum((2, 3), keepdim=True)
     divisor = torch.tensor(float(shape[2] * shape[3]))
     _assert_exact(both(lambda: F.adaptive_avg_pool2d(x, 1)), x, sums, divisor)
@@ -203,7 +200,7 @@ def test_halves_fall_as_in_torch(size: int, zero_point: int) -> None:
 
 
 def test_threads_agree() -> None:
-    x = _image(3, 300, 40, 41)
+    x = image(3, 300, 40, 41)
     for op in (lambda: F.avg_pool2d(x, 3, 1, 1), lambda: F.adaptive_avg_pool2d(x, 1)):
         torch.set_num_threads(1)
         one = both(op).ours
@@ -212,7 +209,7 @@ def test_threads_agree() -> None:
 
 
 def test_saturation() -> None:
-    x = _image(1, 40, 6, 6)
+    x = image(1, 40, 6, 6)
     outcome = both(lambda: F.avg_pool2d(x, 3, divisor_override=1))
     assert set(outcome.ours.int_repr().unique().tolist()) == {255}
     assert_same(outcome.ours, outcome.theirs)
@@ -238,7 +235,7 @@ FALLBACKS = {
 @pytest.mark.parametrize("name", FALLBACKS)
 def test_unsupported_calls_fall_back(name: str) -> None:
     op, reason = FALLBACKS[name]
-    x = _image(1, 8, 6, 6)
+    x = image(1, 8, 6, 6)
     with counted() as counts, engine("x86"):
         ours = op(x)
     assert {key.rpartition(": ")[2] for key in counts.fallbacks} == {reason}
@@ -246,7 +243,7 @@ def test_unsupported_calls_fall_back(name: str) -> None:
 
 
 def test_a_large_image_falls_back() -> None:
-    x = _image(1, 8, 200, 200)
+    x = image(1, 8, 200, 200)
     outcome = both(lambda: F.adaptive_avg_pool2d(x, 1))
     assert_same(outcome.ours, outcome.theirs)
     assert_fallback(outcome.counts, "a window of 32768 or more pixels")
@@ -260,7 +257,7 @@ def test_qint8_falls_back() -> None:
 
 
 def test_no_images() -> None:
-    x = _image(1, 8, 6, 6)[:0]
+    x = image(1, 8, 6, 6)[:0]
     for op in (
         lambda: F.avg_pool2d(x, 2),
         lambda: F.adaptive_avg_pool2d(x, 1),
@@ -280,19 +277,19 @@ def test_no_images() -> None:
     ids=["padding", "too large", "divisor"],
 )
 def test_torch_says_what_is_wrong(window: Window) -> None:
-    x = _image(1, 8, 6, 6)
+    x = image(1, 8, 6, 6)
     arguments = (window.kernel, window.stride, window.padding, False, True)
     same_error(lambda: F.avg_pool2d(x, *arguments, window.divisor))
 
 
 def test_an_adaptive_size_that_cannot_be() -> None:
-    x = _image(1, 8, 6, 6)
+    x = image(1, 8, 6, 6)
     same_error(lambda: F.adaptive_avg_pool2d(x[:, :0], 1))
 
 
 @pytest.mark.parametrize("name", ["fbgemm", "onednn", "qnnpack"])
 def test_other_engines_are_left_alone(name: str) -> None:
-    x = _image(1, 8, 6, 6)
+    x = image(1, 8, 6, 6)
     with engine(name), counted() as counts:
         F.avg_pool2d(x, 2)
         F.adaptive_avg_pool2d(x, 1)

@@ -17,6 +17,7 @@ from ops._compare import (
     assert_on_cpuaccel,
     assert_same,
     both,
+    image,
     images,
     isas,
     same_error,
@@ -56,10 +57,6 @@ class Norm:
         return real.clamp(min=0) if relu else real
 
 
-def _image(*shape: int, layout: str = "channels_last") -> Tensor:
-    return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
-
-
 @isas
 @given(x=images(("channels_last",)), source=values(), relu=st.booleans())
 def test_channels_last_runs_here(isa: str, x: Tensor, source: Values, relu: bool) -> None:
@@ -80,14 +77,14 @@ def test_any_layout_is_as_torch_has_it(x: Tensor, source: Values, relu: bool) ->
 
 @pytest.mark.parametrize("channels", [3, 64, 1000])
 def test_sizes_of_real_networks(channels: int) -> None:
-    x = _image(2, channels, 14, 14)
+    x = image(2, channels, 14, 14)
     norm = Norm(channels, Values(seed=4, y_zero_point=100))
     outcome = both(lambda: norm.run(x, relu=True))
     assert_same(outcome.ours, outcome.theirs)
 
 
 def test_threads_agree() -> None:
-    x = _image(2, 96, 40, 40)
+    x = image(2, 96, 40, 40)
     norm = Norm(96, Values(seed=4, y_zero_point=100))
     torch.set_num_threads(1)
     one = both(lambda: norm.run(x, relu=True)).ours
@@ -96,7 +93,7 @@ def test_threads_agree() -> None:
 
 
 def test_a_variance_of_zero_falls_back() -> None:
-    x = _image(1, 8, 4, 4)
+    x = image(1, 8, 4, 4)
     norm = Norm(8, Values())
     norm.var[3] = -EPS
     outcome = both(lambda: norm.run(x, relu=False))
@@ -105,7 +102,7 @@ def test_a_variance_of_zero_falls_back() -> None:
 
 
 def test_strided_parameters_fall_back() -> None:
-    x = _image(1, 8, 4, 4)
+    x = image(1, 8, 4, 4)
     norm = Norm(8, Values())
     norm.weight = torch.randn(16)[::2]
     outcome = both(lambda: norm.run(x, relu=False))
@@ -124,12 +121,12 @@ def test_qint8_falls_back() -> None:
 
 
 def test_no_images() -> None:
-    x = _image(1, 8, 4, 4)[:0]
+    x = image(1, 8, 4, 4)[:0]
     outcome = both(lambda: Norm(8, Values()).run(x, relu=True))
     assert_same(outcome.ours, outcome.theirs)
 
 
 def test_torch_says_what_is_wrong() -> None:
     norm = Norm(7, Values())
-    same_error(lambda: norm.run(_image(1, 8, 4, 4), relu=True))
-    same_error(lambda: norm.run(_image(7, 4, 4, layout="contiguous"), relu=True))
+    same_error(lambda: norm.run(image(1, 8, 4, 4), relu=True))
+    same_error(lambda: norm.run(image(7, 4, 4, layout="contiguous"), relu=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _strategies import Values
 from hypothesis import given
 from hypothesis import strategies as st
 from quant._engine import counted, engine, needs_plugin
@@ -16,6 +15,7 @@ from ops._compare import (
     assert_on_cpuaccel,
     assert_same,
     both,
+    image,
     images,
     isas,
     same_error,
@@ -26,7 +26,7 @@ FORMATS = (None, torch.preserve_format, torch.contiguous_format, torch.channels_
 
 
 def _image(*shape: int, layout: str = "contiguous") -> Tensor:
-    return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
+    return image(*shape, layout=layout)
 
 
 @isas

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from _settings import setting
 from quant._engine import needs_plugin
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 import cpuaccel
-from cpuaccel import _native
 
-pytestmark = needs_plugin
+pytestmark = [needs_plugin, pytest.mark.usefixtures("empty_caches")]
 
 _op: Any = torch.ops.cpuaccel.kept_linear
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -29,15 +29,6 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache() -> Iterator[None]:
-    _native.load()
-    cpuaccel.clear_caches()
-    cpuaccel.reset_stats()
-    yield
-    cpuaccel.clear_caches()
 
 
 def _cache_stats() -> dict[str, int]:
@@ -119,16 +110,12 @@ def test_what_is_gone_is_dropped_and_counted_out() -> None:
 
 
 def test_the_capacity_holds() -> None:
-    before = cpuaccel.config.get("weight_cache_mib")
-    cpuaccel.config.set("weight_cache_mib", 1)
-    try:
+    with setting("weight_cache_mib", 1):
         weights = [torch.randn(512, 256) for _ in range(4)]  # half a MiB each
         for weight in weights:
             _op(torch.randn(1, 256), weight, None, "")
         assert _cache_stats()["bytes"] <= 1 << 20
         assert _cache_stats()["evictions"] >= 2
-    finally:
-        cpuaccel.config.set("weight_cache_mib", before)
 
 
 def test_unsupported_calls_fall_back_and_are_counted() -> None:

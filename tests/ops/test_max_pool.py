@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
-from _strategies import Values
 from hypothesis import given
 from hypothesis import strategies as st
 from quant._engine import counted, engine, needs_plugin
@@ -20,6 +19,7 @@ from ops._compare import (
     assert_on_cpuaccel,
     assert_same,
     both,
+    image,
     images,
     isas,
     same_error,
@@ -56,10 +56,6 @@ def windows(draw: st.DrawFn) -> Window:
         dilation=pair(1, 3),
         ceil_mode=draw(st.booleans()),
     )
-
-
-def _image(*shape: int, layout: str = "channels_last") -> Tensor:
-    return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
 
 
 def _fits(x: Tensor, window: Window) -> bool:
@@ -102,14 +98,14 @@ def test_any_layout_is_as_torch_has_it(x: Tensor, window: Window) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 24, 112, 112), (2, 64, 56, 56), (1, 512, 14, 14)])
 def test_sizes_of_real_networks(shape: tuple[int, ...]) -> None:
-    x = _image(*shape)
+    x = image(*shape)
     outcome = both(lambda: F.max_pool2d(x, 3, 2, 1))
     assert_same(outcome.ours, outcome.theirs)
     assert_on_cpuaccel(outcome.counts, "max_pool2d")
 
 
 def test_threads_agree() -> None:
-    x = _image(4, 40, 50, 51)
+    x = image(4, 40, 50, 51)
     torch.set_num_threads(1)
     one = both(lambda: F.max_pool2d(x, 3, 1, 1)).ours
     torch.set_num_threads(4)
@@ -117,7 +113,7 @@ def test_threads_agree() -> None:
 
 
 def test_every_way_to_it() -> None:
-    x = _image(1, 8, 6, 6)
+    x = image(1, 8, 6, 6)
     ways = [
         lambda: torch.nn.MaxPool2d(2)(x),
         lambda: torch.quantized_max_pool2d(x, [2, 2], [2, 2], [0, 0], [1, 1], False),
@@ -132,8 +128,8 @@ def test_every_way_to_it() -> None:
 @pytest.mark.parametrize(
     ("x", "reason"),
     [
-        (_image(1, 8, 6, 6, layout="contiguous"), "input is not channels_last"),
-        (_image(8, 6, 6, layout="contiguous"), "input is not channels_last"),
+        (image(1, 8, 6, 6, layout="contiguous"), "input is not channels_last"),
+        (image(8, 6, 6, layout="contiguous"), "input is not channels_last"),
         (torch.quantize_per_tensor(torch.randn(1, 8, 6, 6), 0.1, 0, torch.qint8), "not quint8"),
     ],
     ids=["contiguous", "unbatched", "qint8"],
@@ -145,13 +141,13 @@ def test_unsupported_calls_fall_back(x: Tensor, reason: str) -> None:
 
 
 def test_one_dimension() -> None:
-    x = _image(2, 8, 6, layout="contiguous")
+    x = image(2, 8, 6, layout="contiguous")
     outcome = both(lambda: F.max_pool1d(x, 2))
     assert_same(outcome.ours, outcome.theirs)
 
 
 def test_no_images() -> None:
-    x = _image(1, 8, 6, 6)[:0]
+    x = image(1, 8, 6, 6)[:0]
     outcome = both(lambda: F.max_pool2d(x, 2))
     assert_same(outcome.ours, outcome.theirs)
 
@@ -169,7 +165,7 @@ def test_no_images() -> None:
     ids=["kernel", "stride", "padding", "dilation", "too large", "negative padding"],
 )
 def test_torch_says_what_is_wrong(window: Window) -> None:
-    same_error(lambda: window.pool(_image(1, 8, 6, 6)))
+    same_error(lambda: window.pool(image(1, 8, 6, 6)))
 
 
 def test_one_pixel_and_several_results() -> None:
@@ -182,7 +178,7 @@ def test_one_pixel_and_several_results() -> None:
 
 @pytest.mark.parametrize("name", ["fbgemm", "onednn", "qnnpack"])
 def test_other_engines_are_left_alone(name: str) -> None:
-    x = _image(1, 8, 6, 6)
+    x = image(1, 8, 6, 6)
     with engine(name), counted() as counts:
         F.max_pool2d(x, 2)
     assert not counts.calls

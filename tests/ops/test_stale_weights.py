@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from _settings import setting
 from quant._engine import needs_plugin, off
 from torch import Tensor, nn
 
@@ -48,13 +49,8 @@ layers = pytest.mark.parametrize(
 @contextmanager
 def _fast_math() -> Iterator[None]:
     """bf16 arithmetic, emulated because many CPUs lack it."""
-    before = cpuaccel.config.get("fastmath")
-    cpuaccel.config.set("fastmath", "emulate")
-    try:
-        with cpuaccel.fastmath():
-            yield
-    finally:
-        cpuaccel.config.set("fastmath", before)
+    with setting("fastmath", "emulate"), cpuaccel.fastmath():
+        yield
 
 
 _MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {

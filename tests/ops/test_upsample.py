@@ -13,7 +13,6 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from _strategies import Values
 from hypothesis import given
 from hypothesis import strategies as st
 from quant._engine import counted, engine, needs_plugin
@@ -27,6 +26,7 @@ from ops._compare import (
     assert_on_cpuaccel,
     assert_same,
     both,
+    image,
     images,
     isas,
     same_error,
@@ -42,10 +42,6 @@ SLACK = 1e-4
 
 sizes = st.tuples(st.integers(1, 20), st.integers(1, 20))
 factors = st.tuples(st.floats(0.4, 3.0), st.floats(0.4, 3.0))
-
-
-def _image(*shape: int, layout: str = "channels_last") -> Tensor:
-    return Values(seed=3, x_zero_point=9, wide=True).activation(shape, layout)
 
 
 @isas
@@ -122,7 +118,7 @@ def test_bilinear(isa: str, x: Tensor, size: tuple[int, int], align_corners: boo
 @pytest.mark.parametrize("factor", [2, 4])
 @pytest.mark.parametrize("channels", [1, 7, 24, 64, 100])
 def test_bilinear_is_equal_at_twice_the_size(isa: str, channels: int, factor: int) -> None:
-    x = _image(2, channels, 9, 10)
+    x = image(2, channels, 9, 10)
     outcome = both(lambda: F.interpolate(x, scale_factor=factor, mode="bilinear"), isa)
     assert_same(outcome.ours, outcome.theirs)
     expected = _bilinear(x, (9 * factor, 10 * factor), align_corners=False)
@@ -132,7 +128,7 @@ def test_bilinear_is_equal_at_twice_the_size(isa: str, channels: int, factor: in
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("size", [(65, 65), (37, 91), (14, 14)])
 def test_bilinear_agrees_on_large_images(size: tuple[int, int], align_corners: bool) -> None:
-    x = _image(1, 64, 28, 28)
+    x = image(1, 64, 28, 28)
     outcome = both(lambda: F.interpolate(x, size, mode="bilinear", align_corners=align_corners))
     _assert_bilinear(outcome, x, _bilinear(x, size, align_corners))
 
@@ -149,7 +145,7 @@ def test_bilinear_by_factors(x: Tensor, factors: tuple[float, float]) -> None:
 
 
 def test_scales_that_point_beyond_the_image() -> None:
-    x = _image(1, 16, 4, 4)
+    x = image(1, 16, 4, 4)
     ours = both(lambda: aten.upsample_nearest2d(x, [8, 8], 0.1, 0.1)).ours
     assert torch.equal(ours.int_repr()[..., 7, 7], x.int_repr()[..., 3, 3])
     with engine("x86"):
@@ -168,14 +164,14 @@ ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 @ways
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_any_layout_looks_as_torch_has_it(way: Callable[[Tensor], Tensor], layout: str) -> None:
-    x = _image(2, 6, 4, 5, layout=layout)
+    x = image(2, 6, 4, 5, layout=layout)
     outcome = both(lambda: way(x))
     assert_like(outcome.ours, outcome.theirs)
 
 
 @ways
 def test_threads_agree(way: Callable[[Tensor], Tensor]) -> None:
-    x = _image(3, 300, 20, 20)
+    x = image(3, 300, 20, 20)
     torch.set_num_threads(1)
     one = both(lambda: way(x)).ours
     torch.set_num_threads(4)
@@ -184,7 +180,7 @@ def test_threads_agree(way: Callable[[Tensor], Tensor]) -> None:
 
 @ways
 def test_unsupported_calls_fall_back(way: Callable[[Tensor], Tensor]) -> None:
-    contiguous = _image(1, 8, 4, 4, layout="contiguous")
+    contiguous = image(1, 8, 4, 4, layout="contiguous")
     outcome = both(lambda: way(contiguous))
     assert_same(outcome.ours, outcome.theirs)
     assert_fallback(outcome.counts, "input is not channels_last")
@@ -196,13 +192,13 @@ def test_unsupported_calls_fall_back(way: Callable[[Tensor], Tensor]) -> None:
 
 @ways
 def test_no_images(way: Callable[[Tensor], Tensor]) -> None:
-    x = _image(1, 8, 4, 4)[:0]
+    x = image(1, 8, 4, 4)[:0]
     outcome = both(lambda: way(x))
     assert_same(outcome.ours, outcome.theirs)
 
 
 def test_torch_says_what_is_wrong() -> None:
-    x = _image(1, 8, 4, 4)
+    x = image(1, 8, 4, 4)
     same_error(lambda: aten.upsample_bilinear2d(x, [0, 3], False))
     same_error(lambda: aten.upsample_bilinear2d(x[:, :0], [3, 3], False))
 
@@ -210,7 +206,7 @@ def test_torch_says_what_is_wrong() -> None:
 @pytest.mark.parametrize("name", ["fbgemm", "onednn", "qnnpack"])
 @ways
 def test_other_engines_are_left_alone(way: Callable[[Tensor], Tensor], name: str) -> None:
-    x = _image(1, 8, 4, 4)
+    x = image(1, 8, 4, 4)
     with engine(name), counted() as counts:
         way(x)
     assert not counts.calls

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from _settings import setting
 from torch import Tensor, nn
 
 import cpuaccel
@@ -48,12 +49,8 @@ def assert_close(actual: Tensor, expected: Tensor) -> None:
 @contextmanager
 def without_bf16_arithmetic() -> Iterator[None]:
     """A CPU without bfloat16 arithmetic, for which bf16 layers are packed."""
-    before = cpuaccel.config.get("max_isa")
-    cpuaccel.config.set("max_isa", "avx2")
-    try:
+    with setting("max_isa", "avx2"):
         yield
-    finally:
-        cpuaccel.config.set("max_isa", before)
 
 
 def fallbacks() -> dict[str, int]:

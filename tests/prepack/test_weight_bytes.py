@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,12 +24,8 @@ _OTHER = 44
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept() -> Iterator[None]:
+def _seeded(empty_caches: None) -> None:
     torch.manual_seed(0)
-    cpuaccel.clear_caches()
-    cpuaccel.reset_stats()
-    yield
-    cpuaccel.clear_caches()
 
 
 def _panel() -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from _settings import setting
 
 INTREE = "intree"
 OURS = ("auto", "cpuaccel", "onednn", "fbgemm")
@@ -61,13 +62,8 @@ def _on(provider: str) -> Iterator[None]:
 
     if provider != "auto" and not _has(provider):
         pytest.skip(f"the plugin is built without {provider}")
-    before = cpuaccel.config.get("provider")
-    cpuaccel.config.set("provider", provider)
-    try:
-        with cpuaccel.enabled(True):
-            yield
-    finally:
-        cpuaccel.config.set("provider", before)
+    with setting("provider", provider), cpuaccel.enabled(True):
+        yield
 
 
 def _has(provider: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _settings import setting
 from torch import nn
 
 from quant import _models as m
@@ -135,15 +136,10 @@ def test_intree_may_be_asked_for() -> None:
     with running("auto"):
         model, x = m.build("linear")
         expected = m.output(model, x)
-    import cpuaccel
-
-    cpuaccel.config.set("provider", "intree")
-    try:
+    with setting("provider", "intree"):
         theirs, _ = m.build("linear")
         with counted() as counts:
             actual = m.output(theirs, x)
-    finally:
-        cpuaccel.config.set("provider", "auto")
     assert counts.ours() == 0
     assert float((actual - expected).norm()) <= 0.02 * float(expected.norm())
 
