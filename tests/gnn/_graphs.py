@@ -1,8 +1,9 @@
-"""Sparse matrices, and their products in float64."""
+"""Sparse matrices and their products in float64; gradients and bad edges for the GNN ops."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -72,3 +73,19 @@ def graphs(draw: st.DrawFn, dtype: torch.dtype = torch.float32) -> Tensor:
     degrees = draw(st.lists(st.sampled_from([0, 0, 1, 2, 3, 9, 600]), min_size=1, max_size=12))
     index = draw(st.sampled_from(INDEX_DTYPES))
     return csr(torch.tensor(degrees), columns, dtype, index, draw(st.integers(0, 1000)))
+
+
+def gradients(result: Tensor, needs: list[Tensor]) -> tuple[Tensor, ...]:
+    """The gradients of `needs`, for a gradient of `result` of whole numbers."""
+    grad = torch.arange(result.numel()).reshape(result.shape) % 7 - 3
+    return torch.autograd.grad(result, needs, grad.to(result.dtype))
+
+
+def check_rejects_other_edges(name: str, arguments: Sequence[object], position: int) -> None:
+    """Assert that an op rejects anything but the result of sort_edges as this argument."""
+    edges = arguments[position]
+    assert isinstance(edges, Tensor)
+    for bad in (edges + 1, edges - 1, edges[1:], edges.float(), edges[:0], edges * 1000):
+        changed = [*arguments[:position], bad, *arguments[position + 1 :]]
+        with pytest.raises(RuntimeError, match="sort_edges"):
+            getattr(torch.ops.cpuaccel, name)(*changed)

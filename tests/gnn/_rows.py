@@ -1,4 +1,4 @@
-"""Row indices, and reductions of rows by them in plain loops."""
+"""Rows, their indices and the ways to add them; the check of a call that falls back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import torch
 from hypothesis import strategies as st
+from ops._floats import assert_alike, same_ending
+from quant._engine import Counts, counted
 from torch import Tensor
 
 DTYPES = (torch.float32, torch.float64)
@@ -73,6 +75,22 @@ ADDS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "index_put": index_put,
     "index_put_": index_put_in_place,
 }
+
+
+def check_fallback(call: Callable[[], Tensor]) -> Counts:
+    """Assert that `call` ends as on torch, and that a fallback is counted; return the counters."""
+
+    def seeded() -> Tensor:
+        torch.manual_seed(1)
+        return call()
+
+    with counted() as counts:
+        ours, theirs = same_ending(seeded)
+    if theirs.error is None:
+        assert torch.equal(ours.result, theirs.result)
+        assert_alike(ours.result, theirs.result)
+        assert sum(counts.fallbacks.values()) >= 1
+    return counts
 
 
 def counted_name(way: str) -> str:

@@ -13,6 +13,7 @@ from quant._engine import needs_plugin, off
 from torch import Tensor
 
 import cpuaccel
+from gnn._graphs import gradients
 
 pytestmark = needs_plugin
 
@@ -47,11 +48,6 @@ CASES: dict[str, tuple[Callable[..., Tensor], Callable[[Sizes, int], list[tuple[
 cases = pytest.mark.parametrize("case", CASES)
 
 
-def _gradients(result: Tensor, needs: list[Tensor]) -> tuple[Tensor, ...]:
-    grad = torch.arange(result.numel()).reshape(result.shape) % 7 - 3
-    return torch.autograd.grad(result, needs, grad.to(result.dtype))
-
-
 @isas
 @cases
 @given(data=st.data())
@@ -73,10 +69,10 @@ def test_against_torch_in_float64(isa: str, case: str, data: st.DataObject) -> N
     exact = [each.detach().double().requires_grad_() for each in needs]
     with capped(isa):
         ours = run(edge_index, *needs)
-        our_gradients = _gradients(ours, needs)
+        our_gradients = gradients(ours, needs)
     with off():
         theirs = run(edge_index, *exact)
-        their_gradients = _gradients(theirs, exact)
+        their_gradients = gradients(theirs, exact)
     assert ours.dtype == dtype
     torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
     for a, b in zip(our_gradients, their_gradients, strict=True):
@@ -106,7 +102,7 @@ def test_any_number_of_threads_gives_the_same_bits(case: str) -> None:
         torch.set_num_threads(threads)
         cpuaccel.clear_caches()
         y = run(edge_index, *needs)
-        seen.append([y, *_gradients(y, needs)])
+        seen.append([y, *gradients(y, needs)])
     for other in seen[1:]:
         assert all(torch.equal(a, b) for a, b in zip(seen[0], other, strict=True))
 
@@ -256,5 +252,5 @@ def test_compiles_with_any_size() -> None:
             for each in (run, lambda x, src, dst, e: _gat(e, x, src, dst))
         )
         torch.testing.assert_close(found, expected)
-        for a, b in zip(_gradients(found, needs), _gradients(expected, needs), strict=True):
+        for a, b in zip(gradients(found, needs), gradients(expected, needs), strict=True):
             torch.testing.assert_close(a, b)

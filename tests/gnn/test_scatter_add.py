@@ -14,7 +14,7 @@ from quant._engine import counted, needs_plugin, off
 from torch import Tensor
 
 from gnn._graphs import index_dtypes
-from gnn._rows import ADDS, DTYPES, WIDTHS, counted_name, indices, rows, spread
+from gnn._rows import ADDS, DTYPES, WIDTHS, check_fallback, counted_name, indices, rows, spread
 
 pytestmark = needs_plugin
 ways = pytest.mark.parametrize("way", ADDS)
@@ -171,19 +171,10 @@ _FALLBACKS: dict[str, Callable[[], Tensor]] = {
 
 @pytest.mark.parametrize("case", _FALLBACKS)
 def test_fallbacks(case: str) -> None:
-    def seeded() -> Tensor:
-        torch.manual_seed(1)
-        return _FALLBACKS[case]()
-
-    with counted() as counts:
-        ours, theirs = same_ending(seeded)
+    counts = check_fallback(_FALLBACKS[case])
     # torch's index_add may call scatter_add.
     asks = any(name.startswith("index_add") for name in counts.fallbacks)
     assert set(counts.calls) <= ({"scatter_add.cpuaccel"} if asks else set())
-    if theirs.error is None:
-        assert torch.equal(ours.result, theirs.result)
-        assert_alike(ours.result, theirs.result)
-        assert sum(counts.fallbacks.values()) >= 1
 
 
 def test_overlapping_memory_falls_back() -> None:
