@@ -94,6 +94,19 @@ class Values:
 
 
 @dataclass(frozen=True)
+class FullRange(Values):
+    """8-bit activations with 8-bit weights: pairs of products exceed 16 bits."""
+
+    @property
+    def x_max(self) -> int:
+        return 255
+
+    @property
+    def w_max(self) -> int:
+        return 127
+
+
+@dataclass(frozen=True)
 class LinearCase:
     """A linear layer and its input."""
 

@@ -14,17 +14,6 @@ Q = torch.ops.quantized
 DTYPES = (torch.quint8, torch.qint8)
 
 
-@contextmanager
-def engine(name: str) -> Iterator[None]:
-    """Set `torch.backends.quantized.engine` for a block."""
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = name
-    try:
-        yield
-    finally:
-        torch.backends.quantized.engine = before
-
-
 def generator(seed: int) -> torch.Generator:
     """Return a separate generator for each tensor, so that a case is the same on every core."""
     return torch.Generator().manual_seed(seed)

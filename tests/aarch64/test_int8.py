@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from quant._engine import engine
 from torch import nn
 from torch.ao.quantization import get_default_qconfig_mapping, quantize_dynamic
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 import cpuaccel
-from aarch64._int8 import counted, engine
+from aarch64._int8 import counted
 
 ENGINES = ("onednn", "qnnpack")
 

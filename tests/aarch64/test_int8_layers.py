@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch.nn.functional as F
+from quant._engine import engine
 from torch import Tensor
 
 import cpuaccel
@@ -19,7 +20,6 @@ from aarch64._int8 import (
     bias,
     both,
     counted,
-    engine,
     output_quantizer,
     weight,
 )

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from quant._engine import engine
 from torch import Tensor, nn
 
 import cpuaccel
-from aarch64._int8 import Q, activation, bias, counted, engine, weight
+from aarch64._int8 import Q, activation, bias, counted, weight
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from quant._engine import engine
 from torch import Tensor, nn
 
 import cpuaccel
-from aarch64._int8 import counted, engine
+from aarch64._int8 import counted
 from aarch64.int8_x86 import ENGINES, FILE, dynamic, float_model, inputs, load, quantized
 
 made_by = pytest.mark.parametrize("made", ENGINES, indirect=True)

@@ -21,7 +21,7 @@ from _reference import (
     linear_real,
     requantize,
 )
-from _strategies import ConvCase, LinearCase, Values
+from _strategies import ConvCase, FullRange, LinearCase
 from torch import Tensor, nn
 from torch.ao.quantization import (
     MinMaxObserver,
@@ -39,18 +39,10 @@ PROVIDERS = ("auto", "fbgemm", "onednn", "cpuaccel")
 
 
 @dataclass(frozen=True)
-class Wide(Values):
+class Wide(FullRange):
     """8-bit activations and weights, or the largest values of both everywhere."""
 
     everywhere: int | None = None
-
-    @property
-    def x_max(self) -> int:
-        return 255
-
-    @property
-    def w_max(self) -> int:
-        return 127
 
     def activation(self, shape: tuple[int, ...], layout: str, stream: int = 1) -> Tensor:
         x = super().activation(shape, layout, stream)

@@ -6,12 +6,12 @@ Every ISA gives the bytes of the reference kernel, which gives the float64 defin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import pytest
 import torch
 from _reference import Geometry, assert_quantum, requantize
-from _strategies import ConvCase, LinearCase, Values, convs, linears
+from _strategies import ConvCase, FullRange, LinearCase, Values, convs, linears
 from hypothesis import given
 from hypothesis import strategies as st
 from ops._compare import ISAS, capped
@@ -21,19 +21,6 @@ from quant._engine import counted, needs_plugin, running
 from quant._layers import Q, conv_op, pack_conv, pack_linear, real_of
 
 pytestmark = needs_plugin
-
-
-@dataclass(frozen=True)
-class FullRange(Values):
-    """8-bit activations with 8-bit weights: pairs of products exceed 16 bits."""
-
-    @property
-    def x_max(self) -> int:
-        return 255
-
-    @property
-    def w_max(self) -> int:
-        return 127
 
 
 def _full_range(values: Values) -> FullRange:
