@@ -92,3 +92,14 @@ def may_nest_in_call(encoder: Any, src: Tensor) -> bool:
         and not src.is_nested
         and not torch.is_autocast_enabled()
     )
+
+
+def encode_without_nesting(
+    encoder: Any, src: Tensor, padding: Any, dropped: Tensor, is_causal: bool = False
+) -> Tensor:
+    """Return what torch's encoder returns with nested tensors: zeros at `dropped` positions."""
+    output = src
+    for layer in encoder.layers:
+        output = layer(output, src_key_padding_mask=padding, is_causal=is_causal)
+    output = output.masked_fill(dropped.unsqueeze(-1), 0.0)
+    return output if encoder.norm is None else encoder.norm(output)

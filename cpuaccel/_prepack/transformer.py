@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cpuaccel._encoder_padding import may_nest_in_call
+from cpuaccel._encoder_padding import encode_without_nesting, may_nest_in_call
 from cpuaccel._prepack.conversion import packs, weights_of
 from cpuaccel._prepack.module import PackedModule
 
@@ -76,16 +76,11 @@ class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
                 self, src, mask, src_key_padding_mask, is_causal
             )
             return result
-        # The same result as with torch's nested tensors: zeros at padding.
         assert src_key_padding_mask is not None
         padding = F._canonical_mask(
             src_key_padding_mask, "src_key_padding_mask", None, "", src.dtype
         )
-        output = src
-        for layer in self.layers:
-            output = layer(output, src_key_padding_mask=padding)
-        output = output.masked_fill(src_key_padding_mask.bool().unsqueeze(-1), 0.0)
-        return output if self.norm is None else self.norm(output)
+        return encode_without_nesting(self, src, padding, src_key_padding_mask)
 
 
 def _nests(

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import transformer
 
-from cpuaccel._encoder_padding import may_nest
+from cpuaccel._encoder_padding import encode_without_nesting, may_nest
 
 
 @contextmanager
@@ -63,11 +63,8 @@ def _encode(
     padding: Any = F._canonical_mask(
         src_key_padding_mask, "src_key_padding_mask", None, "mask", src.dtype
     )
-    output = src
-    for layer in self.layers:
-        output = layer(output, src_key_padding_mask=padding, is_causal=is_causal is True)
-    output = output.masked_fill(_dropped(self, padding).unsqueeze(-1), 0.0)
-    return output if self.norm is None else self.norm(output)
+    dropped = _dropped(self, padding)
+    return encode_without_nesting(self, src, padding, dropped, is_causal is True)
 
 
 def _dropped(encoder: Any, padding: Tensor) -> Tensor:
