@@ -32,7 +32,7 @@ using Libraries = std::vector<std::unique_ptr<torch::Library>>;
 
 struct Registration {
   std::mutex& mutex = fork_safe_mutex(ForkLevel::params, this);
-  bool torch_kernels_kept = false;
+  bool torch_kernels_saved = false;
   Libraries libraries;
   Libraries permanent;  // stay registered while the plugin is off
 };
@@ -97,13 +97,13 @@ void register_overrides() {
   }
   set_parallel_for(at_parallel_for, at_threads);
   const auto overrides = all_overrides();
-  if (!s.torch_kernels_kept) {
+  if (!s.torch_kernels_saved) {
     for (const auto& list : overrides) {
       for (const auto& row : list) {
         ops::save_torch_kernel(row.name, row.key);
       }
     }
-    s.torch_kernels_kept = true;
+    s.torch_kernels_saved = true;
   }
   QuietWarnings quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);

@@ -52,6 +52,13 @@ dnnl::primitive_desc_base desc_of(const Shaped& shaped, int64_t merged) {
   return shaped.make({plain.get_dims(), plain.get_data_type(), memory::format_tag::any}, attr, 0);
 }
 
+// As the log says it.
+std::string name_of(int64_t merged, const dnnl::primitive_desc_base& desc) {
+  const std::string implementation = desc.impl_info_str();
+  return merged == 1 ? implementation
+                     : implementation + " with " + std::to_string(merged) + " groups merged";
+}
+
 int64_t fastest(const std::string& key, const Shaped& shaped) {
   std::vector<Candidate> found;
   for (const int64_t merged : candidates(shaped.weights.sizes[0], shaped.weights.sizes[2])) {
@@ -59,9 +66,7 @@ int64_t fastest(const std::string& key, const Shaped& shaped) {
       const auto desc = desc_of(shaped, merged);
       TuningData data(desc);
       auto step = data.step({{desc}}, std::nullopt);
-      found.push_back({{merged, std::to_string(merged) + " merged by " + desc.impl_info_str()},
-                       std::move(data),
-                       std::move(step)});
+      found.push_back({{merged, name_of(merged, desc)}, std::move(data), std::move(step)});
     } catch (const dnnl::error&) {
       continue;
     }

@@ -11,7 +11,7 @@
 #include "kernels/lookup_table/lookup_table.h"
 #include "kernels/qconv/qconv.h"
 #include "kernels/quantize/quantize.h"
-#include "quant/cpuaccel_common.h"
+#include "quant/cpuaccel_kernel_base.h"
 #include "quant/cpuaccel_product.h"
 #include "quant/rows_kernel.h"
 

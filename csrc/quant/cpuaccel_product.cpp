@@ -7,7 +7,7 @@
 #include <string>
 
 #include "kernels/qgemm/qgemm.h"
-#include "quant/cpuaccel_common.h"
+#include "quant/cpuaccel_kernel_base.h"
 
 namespace cpuaccel::quant {
 namespace {

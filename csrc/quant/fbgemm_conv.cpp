@@ -1,4 +1,4 @@
-#include "quant/fbgemm_common.h"
+#include "quant/fbgemm_kernel_base.h"
 #include "quant/pair_sums.h"
 
 namespace cpuaccel::quant {

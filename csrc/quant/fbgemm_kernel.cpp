@@ -1,7 +1,7 @@
 #include "quant/fbgemm_kernel.h"
 
 #include "base/isa.h"
-#include "quant/fbgemm_common.h"
+#include "quant/fbgemm_kernel_base.h"
 
 namespace cpuaccel::quant {
 

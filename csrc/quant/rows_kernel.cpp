@@ -13,7 +13,7 @@
 #include "base/scratch.h"
 #include "kernels/qconv/qconv.h"
 #include "ops/engine.h"
-#include "quant/cpuaccel_common.h"
+#include "quant/cpuaccel_kernel_base.h"
 
 namespace cpuaccel::quant {
 namespace {

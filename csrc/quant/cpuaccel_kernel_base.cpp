@@ -1,4 +1,4 @@
-#include "quant/cpuaccel_common.h"
+#include "quant/cpuaccel_kernel_base.h"
 
 #include <ATen/Functions.h>
 
