@@ -25,7 +25,7 @@ using kernels::AvgpoolHalves;
 using kernels::AvgpoolRange;
 using Divisor = std::optional<int64_t>;
 
-const char* fallback_reason(const at::Tensor& x) {
+const char* avg_pool_fallback_reason(const at::Tensor& x) {
   if (const char* reason = images_fallback_reason(x)) {
     return reason;
   }
@@ -83,7 +83,7 @@ at::Tensor averages(const at::Tensor& x, const Ranges& rows, const Ranges& colum
 template <OpName kName>
 at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_size) {
   if (engine_is_replaced()) {
-    const char* reason = fallback_reason(self);
+    const char* reason = avg_pool_fallback_reason(self);
     if (reason == nullptr &&
         (output_size.size() != 2 || output_size[0] <= 0 || output_size[1] <= 0)) {
       reason = reasons::kInvalidArguments;
@@ -131,7 +131,7 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::I
                       at::IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                       std::optional<int64_t> divisor_override) {
   if (engine_is_replaced()) {
-    const char* reason = fallback_reason(self);
+    const char* reason = avg_pool_fallback_reason(self);
     if (reason == nullptr) {
       const auto vertical = window_of(kernel_size, stride, padding, 0);
       const auto horizontal = window_of(kernel_size, stride, padding, 1);
@@ -169,7 +169,7 @@ template <OpName kName>
 at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                     std::optional<at::ScalarType> dtype) {
   if (engine_is_replaced()) {
-    const char* reason = fallback_reason(self);
+    const char* reason = avg_pool_fallback_reason(self);
     if (reason == nullptr && (!both_spatial(dim) || dtype.has_value())) {
       reason = "not the mean over height and width";
     }

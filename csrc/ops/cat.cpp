@@ -69,8 +69,8 @@ const char* input_fallback_reason(const at::Tensor& x, const at::Tensor& first, 
 
 // Null, with `walk` filled in, if all inputs can be walked. `torch_dim` is `dim` as torch's own
 // test for channels_last images gets it: quantized::cat has not wrapped it by then.
-const char* fallback_reason(const Tensors& inputs, int64_t dim, int64_t torch_dim,
-                            std::optional<Walk>& walk) {
+const char* cat_fallback_reason(const Tensors& inputs, int64_t dim, int64_t torch_dim,
+                                std::optional<Walk>& walk) {
   if (inputs.empty() || inputs.front().dim() == 0 || dim < 0 || dim >= inputs.front().dim()) {
     return reasons::kInvalidArguments;
   }
@@ -153,8 +153,8 @@ bool is_identity(const std::array<uint8_t, 256>& table) {
   return true;
 }
 
-at::Tensor run(const char* name, const Tensors& inputs, int64_t dim, const Walk& walk,
-               const PerTensor& to, Ask ask) {
+at::Tensor concatenate(const char* name, const Tensors& inputs, int64_t dim, const Walk& walk,
+                       const PerTensor& to, Ask ask) {
   const auto& first = inputs.front();
   c10::SmallVector<std::array<uint8_t, 256>, 8> tables;
   for (const auto& x : inputs) {
@@ -200,7 +200,7 @@ at::Tensor quantized_cat(const c10::List<at::Tensor>& qx, int64_t dim, std::opti
     }
     std::optional<Walk> walk;
     const int64_t along = wrapped(inputs, dim);
-    const char* reason = fallback_reason(inputs, along, dim, walk);
+    const char* reason = cat_fallback_reason(inputs, along, dim, walk);
     if (reason == nullptr) {
       auto to = per_tensor(inputs.front());
       to = {scale.value_or(to.scale), zero_point.value_or(to.zero_point)};
@@ -209,7 +209,7 @@ at::Tensor quantized_cat(const c10::List<at::Tensor>& qx, int64_t dim, std::opti
                           std::optional<double>(to.scale), std::optional<int64_t>(to.zero_point))
             .toTensor();
       };
-      return run(kName.text, inputs, along, *walk, to, ask);
+      return concatenate(kName.text, inputs, along, *walk, to, ask);
     }
     report_fallback(kName.text, reason);
   }
@@ -225,7 +225,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   if (engine_is_replaced()) {
     std::optional<Walk> walk;
     const int64_t along = wrapped(inputs, dim);
-    const char* reason = fallback_reason(inputs, along, along, walk);
+    const char* reason = cat_fallback_reason(inputs, along, along, walk);
     if (reason == nullptr) {
       // Some versions of torch reject quantizers that differ, so the first input is concatenated
       // too.
@@ -234,7 +234,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
         const c10::List<at::Tensor> pair{every_value(first).view(values.sizes()), values};
         return call_torch(kName.text, pair, axis).toTensor();
       };
-      return run(kName.text, inputs, along, *walk, per_tensor(first), ask);
+      return concatenate(kName.text, inputs, along, *walk, per_tensor(first), ask);
     }
     report_fallback(kName.text, reason);
   }

@@ -17,9 +17,9 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr int64_t kGrainBytes = 131072;  // a few microseconds, the cost of waking a thread
+constexpr int64_t kShuffleGrainBytes = 131072;  // a few microseconds, the cost of waking a thread
 
-const char* fallback_reason(const at::Tensor& self, int64_t groups) {
+const char* shuffle_fallback_reason(const at::Tensor& self, int64_t groups) {
   if (const char* reason = quint8_fallback_reason(self)) {
     return reason;
   }
@@ -49,7 +49,7 @@ void shuffle(const at::Tensor& src, const at::Tensor& dst, int64_t groups) {
       std::memcpy(to + place * pixels, from + plane * pixels, static_cast<size_t>(pixels));
     }
   };
-  parallel_for(0, src.size(0) * channels, std::max<int64_t>(kGrainBytes / pixels, 1), move);
+  parallel_for(0, src.size(0) * channels, std::max<int64_t>(kShuffleGrainBytes / pixels, 1), move);
 }
 
 // Interleaves the channels of two groups, pixel by pixel.
@@ -66,7 +66,7 @@ at::Tensor shuffled_pixels(const at::Tensor& self) {
 template <OpName kName>
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   if (engine_is_replaced()) {
-    const char* reason = fallback_reason(self, groups);
+    const char* reason = shuffle_fallback_reason(self, groups);
     if (reason == nullptr) {
       CPUACCEL_KERNEL_CALL(channel_shuffle);
       if (self.is_contiguous(at::MemoryFormat::ChannelsLast)) {

@@ -16,7 +16,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-using Number = std::optional<at::Scalar>;
+using OptionalScalar = std::optional<at::Scalar>;
 
 // Limits as bytes of the tensor's type.
 struct Limits {
@@ -37,7 +37,7 @@ uint8_t quantized(const at::Tensor& x, const at::Scalar& value) {
                    at::native::quantize_val<c10::qint8>(q.scale, q.zero_point, number).val_);
 }
 
-Limits limits_of(const at::Tensor& x, const Number& low, const Number& high) {
+Limits limits_of(const at::Tensor& x, const OptionalScalar& low, const OptionalScalar& high) {
   Limits limits = no_limits(x);
   if (low) {
     limits.low = quantized(x, *low);
@@ -54,9 +54,11 @@ Limits at_least_zero(const at::Tensor& x) {
   return limits;
 }
 
-bool is_absent_or_real_number(const Number& value) { return !value || is_real_number(*value); }
+bool is_absent_or_real_number(const OptionalScalar& value) {
+  return !value || is_real_number(*value);
+}
 
-const char* numbers_fallback_reason(const Number& low, const Number& high) {
+const char* numbers_fallback_reason(const OptionalScalar& low, const OptionalScalar& high) {
   if (!low && !high) {
     return reasons::kInvalidArguments;
   }
@@ -162,10 +164,10 @@ at::Tensor& hardtanh_in_place(at::Tensor& x, const at::Scalar& low, const at::Sc
 CPUACCEL_OVERRIDES{
     ROW("aten::relu", relu),
     ROW("aten::relu_", relu_in_place),
-    ROW("aten::clamp", clamp, Number),
+    ROW("aten::clamp", clamp, OptionalScalar),
     ROW("aten::hardtanh", clamp, at::Scalar),
     ROW("aten::hardtanh_", hardtanh_in_place),
-    ROW("quantized::clamp", clamp, Number),
+    ROW("quantized::clamp", clamp, OptionalScalar),
     ROW("quantized::relu6", relu6),
 };
 #undef ROW

@@ -103,7 +103,7 @@ std::optional<Copy> copy_between(const at::Tensor& src, const at::Tensor& dst) {
   return copy;
 }
 
-void run(Copy copy, const uint8_t* src, uint8_t* dst) {
+void run_copy(Copy copy, const uint8_t* src, uint8_t* dst) {
   auto& around = copy.around;
   if (!copy.column) {
     for_each(around.begin(), around.end(), src, dst,
@@ -124,7 +124,7 @@ void run(Copy copy, const uint8_t* src, uint8_t* dst) {
            [&](const uint8_t* from, uint8_t* to) { kernels::transpose_bytes(shape, from, to); });
 }
 
-const char* fallback_reason(const at::Tensor& self, at::MemoryFormat format) {
+const char* clone_fallback_reason(const at::Tensor& self, at::MemoryFormat format) {
   const auto dtype = self.scalar_type();
   if (dtype != at::kQUInt8 && dtype != at::kQInt8) {
     return reasons::kNot8Bit;
@@ -146,7 +146,7 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
     if (format == at::MemoryFormat::Preserve) {
       format = self.suggest_memory_format();
     }
-    const char* reason = fallback_reason(self, format);
+    const char* reason = clone_fallback_reason(self, format);
     if (reason == nullptr) {
       auto result = empty_quantized_as(self, self.sizes(), format);
       if (self.numel() == 0) {
@@ -154,7 +154,7 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
       }
       if (const auto copy = copy_between(self, result)) {
         CPUACCEL_KERNEL_CALL(clone);
-        run(*copy, bytes(self), mutable_bytes(result));
+        run_copy(*copy, bytes(self), mutable_bytes(result));
         return result;
       }
       // Other strides are not counted as a fallback: torch copies them as it always does.

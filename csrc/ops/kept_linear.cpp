@@ -28,15 +28,15 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr auto kOp = "cpuaccel::kept_linear";
+constexpr auto kKeptLinear = "cpuaccel::kept_linear";
 
-at::Tensor run_torch(const at::Tensor& input, const at::Tensor& weight,
-                     const std::optional<at::Tensor>& bias, const PostOp* post_op) {
+at::Tensor kept_linear_by_torch(const at::Tensor& input, const at::Tensor& weight,
+                                const std::optional<at::Tensor>& bias, const PostOp* post_op) {
   const at::Tensor result = at::linear(input, weight.to(input.scalar_type()), bias);
   return post_op == nullptr ? result : post_op->by_torch(result);
 }
 
-const char* fallback_reason(const at::Tensor& input, const at::Tensor& weight) {
+const char* kept_linear_fallback_reason(const at::Tensor& input, const at::Tensor& weight) {
   if (!plugin_on()) {
     return reasons::kOff;
   }
@@ -59,31 +59,32 @@ bool in_pairs(const at::Tensor& input, const at::Tensor& weight) {
 
 at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, const std::string& function) {
-  const PostOp* post_op = find_post_op(kOp, function);
-  const char* reason = fallback_reason(input, weight);
+  const PostOp* post_op = find_post_op(kKeptLinear, function);
+  const char* reason = kept_linear_fallback_reason(input, weight);
   if (reason == nullptr) {
     const auto cached = PackedWeightCache::instance().get(weight, in_pairs(input, weight));
     const PackedShape shape{cached.panel, weight.size(0), weight.size(1)};
-    const PackedView view(kOp, cached.values, shape);
+    const PackedView view(kKeptLinear, cached.values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {
       return packed_product(input, cached.values, view, shape, bias, gemm_after(post_op));
     }
   }
   report_fallback("kept_linear", reason);
-  return run_torch(input, weight, bias, post_op);
+  return kept_linear_by_torch(input, weight, bias, post_op);
 }
 
 // No gradient: compiled graphs contain their own. Calls with tangents run torch's linear.
-at::Tensor autograd(const at::Tensor& input, const at::Tensor& weight,
-                    const std::optional<at::Tensor>& bias, const std::string& function) {
+at::Tensor autograd_kept_linear(const at::Tensor& input, const at::Tensor& weight,
+                                const std::optional<at::Tensor>& bias,
+                                const std::string& function) {
   if (is_transformed({&input, &weight, pointer_to(bias)})) {
     report_fallback("kept_linear", kTransformed);
-    return run_torch(input, weight, bias, find_post_op(kOp, function));
+    return kept_linear_by_torch(input, weight, bias, find_post_op(kKeptLinear, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
                                const std::optional<at::Tensor>&, const std::string&);
-  static const auto op = registered_op<Signature>(kOp);
+  static const auto op = registered_op<Signature>(kKeptLinear);
   const at::AutoDispatchBelowADInplaceOrView below;
   return op.call(input, weight, bias, function);
 }
@@ -96,6 +97,8 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("kept_linear", kept_linear); }
 
-TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("kept_linear", autograd); }
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
+  library.impl("kept_linear", autograd_kept_linear);
+}
 
 }  // namespace cpuaccel::ops

@@ -16,12 +16,12 @@
 namespace cpuaccel::ops {
 namespace {
 
-struct Window {
+struct MaxPoolWindow {
   at::IntArrayRef kernel, stride, padding, dilation;
 };
 
 // Whether torch's kernel raises an error for these arguments.
-bool torch_rejects(const at::Tensor& self, const Window& window) {
+bool torch_rejects(const at::Tensor& self, const MaxPoolWindow& window) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
   const auto between = [](at::IntArrayRef values, int64_t lowest) {
     return values.size() == 2 && std::all_of(values.begin(), values.end(), [&](int64_t value) {
@@ -35,8 +35,8 @@ bool torch_rejects(const at::Tensor& self, const Window& window) {
 }
 
 // Null, with `shape` filled in, if cpuaccel's kernel takes the call.
-const char* fallback_reason(const at::Tensor& self, const Window& window, bool ceil_mode,
-                            kernels::MaxpoolShape& shape) {
+const char* max_pool_fallback_reason(const at::Tensor& self, const MaxPoolWindow& window,
+                                     bool ceil_mode, kernels::MaxpoolShape& shape) {
   if (const char* reason = images_fallback_reason(self)) {
     return reason;
   }
@@ -69,9 +69,10 @@ template <OpName kName>
 at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   if (engine_is_replaced()) {
-    const Window window{kernel_size, stride.empty() ? kernel_size : stride, padding, dilation};
+    const MaxPoolWindow window{kernel_size, stride.empty() ? kernel_size : stride, padding,
+                               dilation};
     kernels::MaxpoolShape shape;
-    const char* reason = fallback_reason(self, window, ceil_mode, shape);
+    const char* reason = max_pool_fallback_reason(self, window, ceil_mode, shape);
     if (reason == nullptr) {
       CPUACCEL_KERNEL_CALL(max_pool2d);
       const auto images = empty_images_as(self, shape.OH, shape.OW);

@@ -79,7 +79,7 @@ std::optional<std::string_view> post_op_name(std::string_view attr,
   return attr == "relu" || attr == "hardswish" ? std::optional(attr) : std::nullopt;
 }
 
-const char* fallback_reason(const at::Tensor& X, const at::Tensor& W, bool has_post_op) {
+const char* linear_fallback_reason(const at::Tensor& X, const at::Tensor& W, bool has_post_op) {
   if (!has_post_op) {
     return "unsupported post-op";
   }
@@ -95,7 +95,7 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
                             std::string_view attr, Scalars scalars,
                             std::optional<std::string_view> algorithm) {
   const auto name = post_op_name(attr, algorithm);
-  const char* reason = fallback_reason(X, W, name.has_value());
+  const char* reason = linear_fallback_reason(X, W, name.has_value());
   if (reason == nullptr) {
     const bool pairs = packs_pairs() && (X.scalar_type() == at::kBFloat16 || fastmath_on());
     const auto cached = FrozenWeights::instance().get(W, pairs);

@@ -95,11 +95,10 @@ Gradients lstm_layer_backward(const Tensor& input, const Tensor& weight1, const 
   return gradients;
 }
 
-constexpr auto kKey = c10::DispatchKey::CPU;
-
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer", kKey, lstm_layer),
-    CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer_backward", kKey, lstm_layer_backward),
+    CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer", c10::DispatchKey::CPU, lstm_layer),
+    CPUACCEL_OVERRIDE("aten::mkldnn_rnn_layer_backward", c10::DispatchKey::CPU,
+                      lstm_layer_backward),
 };
 
 }  // namespace

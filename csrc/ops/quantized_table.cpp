@@ -15,7 +15,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr auto kOp = "cpuaccel::quantized_table";
+constexpr auto kQuantizedTable = "cpuaccel::quantized_table";
 // Bytes of a block of rows, small enough to stay in the L1 cache for the lookup.
 constexpr int64_t kBlock = 8192;
 constexpr int64_t kGrain = 65536;
@@ -50,9 +50,9 @@ void check_table(const char* op, const at::Tensor& table) {
 
 at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double scale,
                            int64_t zero_point) {
-  check_quint8(kOp, "qx", qx);
-  check_table(kOp, table);
-  check_output_quantizer(kOp, scale, zero_point, "");
+  check_quint8(kQuantizedTable, "qx", qx);
+  check_table(kQuantizedTable, table);
+  check_output_quantizer(kQuantizedTable, scale, zero_point, "");
   CPUACCEL_KERNEL_CALL(table);
   const auto* entries = table.const_data_ptr<uint8_t>();
   const auto format = qx.suggest_memory_format();

@@ -26,7 +26,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr auto kOp = "cpuaccel::shuffle_channels";
+constexpr auto kShuffleChannels = "cpuaccel::shuffle_channels";
 
 struct Shuffle {
   int64_t groups;
@@ -74,14 +74,14 @@ std::optional<Plan> plan(at::TensorList qxs, const Shuffle& shuffle) {
 // Any shapes, strides and quantizers, by torch's ops.
 at::Tensor run_apart(at::TensorList qxs, const Shuffle& shuffle) {
   const at::Tensor x = qxs.size() == 1 ? qxs[0] : at::cat(qxs, 1);
-  TORCH_CHECK(x.dim() >= 2, kOp, ": expected qxs to have at least 2 dimensions, but got shape ",
-              x.sizes());
-  TORCH_CHECK(x.size(1) % shuffle.groups == 0, kOp, ": expected groups, ", shuffle.groups,
-              ", to divide the number of channels, ", x.size(1));
+  TORCH_CHECK(x.dim() >= 2, kShuffleChannels,
+              ": expected qxs to have at least 2 dimensions, but got shape ", x.sizes());
+  TORCH_CHECK(x.size(1) % shuffle.groups == 0, kShuffleChannels, ": expected groups, ",
+              shuffle.groups, ", to divide the number of channels, ", x.size(1));
   std::vector<int64_t> apart{x.size(0), shuffle.groups, x.size(1) / shuffle.groups};
   apart.insert(apart.end(), x.sizes().begin() + 2, x.sizes().end());
   const auto parts = x.reshape(apart).transpose(1, 2).reshape(x.sizes()).chunk(shuffle.chunks, 1);
-  TORCH_CHECK(shuffle.chunk < static_cast<int64_t>(parts.size()), kOp,
+  TORCH_CHECK(shuffle.chunk < static_cast<int64_t>(parts.size()), kShuffleChannels,
               ": expected chunk to be one of ", parts.size(), ", but got ", shuffle.chunk);
   return parts[static_cast<size_t>(shuffle.chunk)];
 }
@@ -89,16 +89,17 @@ at::Tensor run_apart(at::TensorList qxs, const Shuffle& shuffle) {
 at::Tensor shuffle_channels(at::TensorList qxs, int64_t groups, int64_t chunks, int64_t chunk,
                             const std::optional<at::Tensor>& table, double scale,
                             int64_t zero_point) {
-  TORCH_CHECK(!qxs.empty(), kOp, ": expected qxs to have at least one tensor, but got none");
-  TORCH_CHECK(groups >= 1 && chunks >= 1 && chunk >= 0 && chunk < chunks, kOp,
+  TORCH_CHECK(!qxs.empty(), kShuffleChannels,
+              ": expected qxs to have at least one tensor, but got none");
+  TORCH_CHECK(groups >= 1 && chunks >= 1 && chunk >= 0 && chunk < chunks, kShuffleChannels,
               ": expected groups and chunks of at least 1 and chunk below chunks, but got ", groups,
               ", ", chunks, " and ", chunk);
   for (const auto& qx : qxs) {
-    check_quint8(kOp, "qxs", qx);
+    check_quint8(kShuffleChannels, "qxs", qx);
   }
   if (table) {
-    check_table(kOp, *table);
-    check_output_quantizer(kOp, scale, zero_point, "");
+    check_table(kShuffleChannels, *table);
+    check_output_quantizer(kShuffleChannels, scale, zero_point, "");
   }
   const Shuffle shuffle{groups, chunks, chunk};
   const auto direct = plan(qxs, shuffle);

@@ -23,9 +23,9 @@ using Scale = std::optional<double>;
 using Indices = c10::SmallVector<int64_t, 64>;
 using Taps = c10::SmallVector<kernels::BilinearTap, 64>;
 
-constexpr int64_t kGrainBytes = 65536;  // a few microseconds, the cost of waking a thread
+constexpr int64_t kUpsampleGrainBytes = 65536;  // a few microseconds, the cost of waking a thread
 
-const char* fallback_reason(const at::Tensor& self, at::IntArrayRef output_size) {
+const char* upsample_fallback_reason(const at::Tensor& self, at::IntArrayRef output_size) {
   if (const char* reason = images_fallback_reason(self)) {
     return reason;
   }
@@ -81,14 +81,14 @@ void nearest(const at::Tensor& src, const Indices& rows, const Indices& columns,
     }
   };
   parallel_for(0, src.size(0) * height,
-               std::max<int64_t>(kGrainBytes / static_cast<int64_t>(dst_row), 1), run);
+               std::max<int64_t>(kUpsampleGrainBytes / static_cast<int64_t>(dst_row), 1), run);
 }
 
 template <OpName kName, NearestIndex* kIndex>
 at::Tensor upsample_nearest2d(const at::Tensor& self, at::IntArrayRef output_size, Scale scales_h,
                               Scale scales_w) {
   if (engine_is_replaced()) {
-    const char* reason = fallback_reason(self, output_size);
+    const char* reason = upsample_fallback_reason(self, output_size);
     if (reason == nullptr) {
       CPUACCEL_KERNEL_CALL(upsample_nearest2d);
       const int64_t height = output_size[0], width = output_size[1];
@@ -126,7 +126,7 @@ template <OpName kName>
 at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_size,
                                bool align_corners, Scale scales_h, Scale scales_w) {
   if (engine_is_replaced()) {
-    const char* reason = fallback_reason(self, output_size);
+    const char* reason = upsample_fallback_reason(self, output_size);
     if (reason == nullptr) {
       CPUACCEL_KERNEL_CALL(upsample_bilinear2d);
       const int64_t height = output_size[0], width = output_size[1];

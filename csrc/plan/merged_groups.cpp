@@ -18,7 +18,7 @@ using dnnl::memory;
 
 constexpr int64_t kMostChannels = 128;  // of a wide group; with more, nearly all weights are zeros
 constexpr int64_t kTileChannels = 32;
-constexpr double kSeconds = 0.01;  // for all rounds, approximately
+constexpr double kMergeSeconds = 0.01;  // for all rounds, approximately
 
 // How many groups to merge: none (1), or so many that tiles are at least half full.
 std::vector<int64_t> candidates(int64_t groups, int64_t channels) {
@@ -32,15 +32,15 @@ std::vector<int64_t> candidates(int64_t groups, int64_t channels) {
   return found;
 }
 
-struct Timing {
+struct MergeTiming {
   int64_t merged;
   std::string name;
   double seconds = 0;
   bool is_same = true;
 };
 
-struct Candidate {
-  Timing timing;
+struct MergeCandidate {
+  MergeTiming timing;
   TuningData data;
   std::unique_ptr<Step> step;
 };
@@ -60,7 +60,7 @@ std::string name_of(int64_t merged, const dnnl::primitive_desc_base& desc) {
 }
 
 int64_t fastest(const std::string& key, const Shaped& shaped) {
-  std::vector<Candidate> found;
+  std::vector<MergeCandidate> found;
   for (const int64_t merged : candidates(shaped.weights.sizes[0], shaped.weights.sizes[2])) {
     try {
       const auto desc = desc_of(shaped, merged);
@@ -74,14 +74,14 @@ int64_t fastest(const std::string& key, const Shaped& shaped) {
   if (found.empty() || found.front().timing.merged != 1) {
     return 1;
   }
-  time_candidates(found, &Candidate::timing, kSeconds,
-                  [](Candidate& candidate) { return candidate.data.run(*candidate.step); });
-  std::vector<Timing> timings;
+  time_candidates(found, &MergeCandidate::timing, kMergeSeconds,
+                  [](MergeCandidate& candidate) { return candidate.data.run(*candidate.step); });
+  std::vector<MergeTiming> timings;
   for (auto& candidate : found) {
     timings.push_back(std::move(candidate.timing));
   }
   const auto& best = clearly_fastest(timings);
-  log_tuning(key, timings, best, std::mem_fn(&Timing::name));
+  log_tuning(key, timings, best, std::mem_fn(&MergeTiming::name));
   return best.merged;
 }
 

@@ -22,13 +22,13 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr const char* kName = "sparse_mm";
-constexpr auto kKey = c10::DispatchKey::SparseCPU;
+constexpr const char* kCooMm = "sparse_mm";
+constexpr auto kCooKey = c10::DispatchKey::SparseCPU;
 
 // The reason for a fallback to torch, or null.
-const char* fallback_reason(const at::Tensor& self, const at::Tensor& sparse,
-                            const at::Tensor& dense, const at::Scalar& beta,
-                            const at::Scalar& alpha) {
+const char* coo_fallback_reason(const at::Tensor& self, const at::Tensor& sparse,
+                                const at::Tensor& dense, const at::Scalar& beta,
+                                const at::Scalar& alpha) {
   if (sparse.layout() != at::kSparse || !strided_on_cpu(dense) || !strided_on_cpu(self) ||
       dense.is_neg()) {
     return reasons::kLayout;
@@ -82,7 +82,7 @@ bool add_entries(const at::Tensor& indices, const at::Tensor& values, const at::
 }
 
 // Undefined if the product is larger, or if an index is out of range.
-at::Tensor product_of_few(const at::Tensor& sparse, const at::Tensor& dense) {
+at::Tensor coo_product_of_few(const at::Tensor& sparse, const at::Tensor& dense) {
   const auto* impl = at::sparse::get_sparse_impl(sparse);
   const at::Tensor &indices = impl->indices(), &values = impl->values();
   const int64_t M = sparse.size(0), K = dense.size(1), most = kMostUnsorted / K;
@@ -94,20 +94,20 @@ at::Tensor product_of_few(const at::Tensor& sparse, const at::Tensor& dense) {
   return add(indices, values, dense, out) ? out : at::Tensor();
 }
 
-at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
+at::Tensor coo_product(const at::Tensor& sparse, const at::Tensor& dense) {
   CPUACCEL_KERNEL_CALL(sparse_mm);
-  if (at::Tensor few = product_of_few(sparse, dense); few.defined()) {
+  if (at::Tensor few = coo_product_of_few(sparse, dense); few.defined()) {
     return few;
   }
   const int64_t M = sparse.size(0), N = sparse.size(1);
   const at::Tensor indices = sparse._indices();
-  static constexpr IndexRule kColumns{kName, "column indices of the sparse matrix"};
-  static constexpr IndexRule kRows{kName, "row indices of the sparse matrix"};
+  static constexpr IndexRule kColumns{kCooMm, "column indices of the sparse matrix"};
+  static constexpr IndexRule kRows{kCooMm, "row indices of the sparse matrix"};
   const at::Tensor sorted =
       cached_sorted_pair(kColumns, indices.select(0, 1), kRows, indices.select(0, 0), N, M);
   const at::Tensor values =
-      weight_in_order(kName, sparse._values(), sorted, M, !sparse.requires_grad());
-  const auto edges = edges_in(kName, sorted, N, M);
+      weight_in_order(kCooMm, sparse._values(), sorted, M, !sparse.requires_grad());
+  const auto edges = edges_in(kCooMm, sorted, N, M);
   const at::Tensor src = dense.contiguous();
   at::Tensor out = at::detail::empty_cpu({M, dense.size(1)}, dense.scalar_type());
   kernels::SpmmCall call;
@@ -118,24 +118,24 @@ at::Tensor product(const at::Tensor& sparse, const at::Tensor& dense) {
   call.src = src.const_data_ptr();
   call.src_stride = call.K;
   call.dst = out.mutable_data_ptr();
-  TORCH_CHECK(kernels::spmm(call) == kernels::CsrFault::none, kName,
+  TORCH_CHECK(kernels::spmm(call) == kernels::CsrFault::none, kCooMm,
               ": the cached order of the sparse matrix was changed");
   return out;
 }
 
 template <OpName kOp>
-at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
-                 const at::Scalar& beta, const at::Scalar& alpha) {
-  const char* reason = fallback_reason(self, mat1, mat2, beta, alpha);
+at::Tensor coo_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                     const at::Scalar& beta, const at::Scalar& alpha) {
+  const char* reason = coo_fallback_reason(self, mat1, mat2, beta, alpha);
   if (reason == nullptr) {
-    return product(mat1, mat2);
+    return coo_product(mat1, mat2);
   }
-  report_fallback(kName, reason);
-  return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
+  report_fallback(kCooMm, reason);
+  return call_torch_under(kCooKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
 }
 
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm),
+    CPUACCEL_OVERRIDE("aten::addmm", kCooKey, coo_addmm),
 };
 
 }  // namespace

@@ -95,7 +95,8 @@ class EdgeSum : public torch::autograd::Function<EdgeSum> {
   }
 };
 
-void edge_sum(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void autograd_edge_sum(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                       torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, 6);
   const at::Tensor &x = arguments[0].toTensor(), &edges = arguments[1].toTensor();
   const auto weight = arguments[2].toOptional<at::Tensor>();
@@ -139,7 +140,7 @@ constexpr std::array kDifferentiatedByPython{
 }  // namespace
 
 TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
-  library.impl("edge_sum", torch::CppFunction::makeFromBoxedFunction<&edge_sum>());
+  library.impl("edge_sum", torch::CppFunction::makeFromBoxedFunction<&autograd_edge_sum>());
   for (const char* name : kDifferentiatedByPython) {
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&go_on>());
   }

@@ -35,7 +35,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr const char* kOp = "cpuaccel::edge_contrast";
+constexpr const char* kContrast = "cpuaccel::edge_contrast";
 constexpr int64_t kBlock = 256;  // nodes whose values are summed before those of other blocks
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -171,7 +171,7 @@ std::tuple<double, double> contrast(const kernels::Csr& csr, const Features<Numb
   double nodes = 0;
   std::vector<double> sizes(static_cast<size_t>(rows.K)), differences(sizes.size());
   for (const auto& block : found) {
-    check_edges_are_valid(kOp, block.good);
+    check_edges_are_valid(kContrast, block.good);
     nodes = std::isnan(block.nodes) || block.nodes > nodes ? block.nodes : nodes;
     for (size_t k = 0; k < block.sizes.size(); ++k) {
       sizes[k] += block.sizes[k];
@@ -193,13 +193,13 @@ std::tuple<double, double> contrast(const Edges& graph, const Features<Number>& 
 std::tuple<double, double> edge_contrast(const at::Tensor& x, const at::Tensor& y,
                                          const at::Tensor& edges, const at::Tensor& by_other,
                                          const at::Tensor& by_own, double most) {
-  check_rows(kOp, "x", x, x.scalar_type());
-  check_dense(kOp, "y", y, x.scalar_type(), {y.size(0), x.size(1)});
-  check_dense(kOp, "by_other", by_other, x.scalar_type(), {x.size(1)});
-  check_dense(kOp, "by_own", by_own, x.scalar_type(), {x.size(1)});
-  TORCH_CHECK(most > 0, kOp, ": expected most to be above 0, but got ", most);
-  const auto graph = edges_in(kOp, edges, x.size(0), y.size(0));
-  check_edges_are_valid(kOp, kernels::csr_ascends(graph.csr));
+  check_rows(kContrast, "x", x, x.scalar_type());
+  check_dense(kContrast, "y", y, x.scalar_type(), {y.size(0), x.size(1)});
+  check_dense(kContrast, "by_other", by_other, x.scalar_type(), {x.size(1)});
+  check_dense(kContrast, "by_own", by_own, x.scalar_type(), {x.size(1)});
+  TORCH_CHECK(most > 0, kContrast, ": expected most to be above 0, but got ", most);
+  const auto graph = edges_in(kContrast, edges, x.size(0), y.size(0));
+  check_edges_are_valid(kContrast, kernels::csr_ascends(graph.csr));
   const at::Tensor src = x.contiguous(), dst = y.contiguous(), other = by_other.contiguous(),
                    own = by_own.contiguous();
   const auto run = [&]<typename Number>(Number /*type*/) {

@@ -24,8 +24,8 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr const char* kForward = "cpuaccel::edge_extreme";
-constexpr const char* kBackward = "cpuaccel::edge_extreme_backward";
+constexpr const char* kExtreme = "cpuaccel::edge_extreme";
+constexpr const char* kExtremeBackward = "cpuaccel::edge_extreme_backward";
 
 using OptionalTensor = std::optional<at::Tensor>;
 
@@ -40,9 +40,9 @@ at::Tensor values_of(const char* op, const OptionalTensor& weight, at::ScalarTyp
 
 at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const OptionalTensor& weight,
                         int64_t rows, bool smallest) {
-  check_rows(kForward, "x", x, x.scalar_type());
-  const auto graph = edges_in(kForward, edges, x.size(0), rows);
-  const at::Tensor values = values_of(kForward, weight, x.scalar_type(), graph.csr.nnz);
+  check_rows(kExtreme, "x", x, x.scalar_type());
+  const auto graph = edges_in(kExtreme, edges, x.size(0), rows);
+  const at::Tensor values = values_of(kExtreme, weight, x.scalar_type(), graph.csr.nnz);
   const at::Tensor src = x.contiguous();
   at::Tensor dst = at::detail::empty_cpu({rows, x.size(1)}, x.scalar_type());
   CPUACCEL_KERNEL_CALL(edge_extreme);
@@ -55,25 +55,25 @@ at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const Opti
   call.src = src.const_data_ptr();
   call.src_stride = call.K;
   call.dst = dst.mutable_data_ptr();
-  check_edges_are_valid(kForward, kernels::spmm(call) == kernels::CsrFault::none);
+  check_edges_are_valid(kExtreme, kernels::spmm(call) == kernels::CsrFault::none);
   return dst;
 }
 
 // The gradients of x and of weight; one that is not requested has no elements.
-std::tuple<at::Tensor, at::Tensor> backward(const at::Tensor& grad, const at::Tensor& x,
-                                            const at::Tensor& edges, const OptionalTensor& weight,
-                                            const at::Tensor& dst, bool of_x, bool of_weight) {
+std::tuple<at::Tensor, at::Tensor> edge_extreme_backward(
+    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& edges,
+    const OptionalTensor& weight, const at::Tensor& dst, bool of_x, bool of_weight) {
   const auto type = x.scalar_type();
-  check_rows(kBackward, "x", x, type);
-  check_rows(kBackward, "grad", grad, type);
-  check_rows(kBackward, "dst", dst, type);
-  TORCH_CHECK(grad.sizes() == dst.sizes() && grad.size(1) == x.size(1), kBackward,
+  check_rows(kExtremeBackward, "x", x, type);
+  check_rows(kExtremeBackward, "grad", grad, type);
+  check_rows(kExtremeBackward, "dst", dst, type);
+  TORCH_CHECK(grad.sizes() == dst.sizes() && grad.size(1) == x.size(1), kExtremeBackward,
               ": expected grad and dst of one shape and the features of x, but got ", grad.sizes(),
               ", ", dst.sizes(), " and ", x.sizes());
-  const auto graph = edges_in(kBackward, edges, x.size(0), dst.size(0));
-  const at::Tensor values = values_of(kBackward, weight, type, graph.csr.nnz);
+  const auto graph = edges_in(kExtremeBackward, edges, x.size(0), dst.size(0));
+  const at::Tensor values = values_of(kExtremeBackward, weight, type, graph.csr.nnz);
   // Checks every index.
-  const auto by_nodes = by_source(kBackward, graph);
+  const auto by_nodes = by_source(kExtremeBackward, graph);
   const at::Tensor src = x.contiguous(), result = dst.contiguous(), of_result = grad.contiguous();
   const auto made = [&](bool wanted, at::IntArrayRef sizes) {
     constexpr std::array<int64_t, 1> kNone{0};
@@ -115,7 +115,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
   library.impl("edge_extreme", edge_extreme);
-  library.impl("edge_extreme_backward", backward);
+  library.impl("edge_extreme_backward", edge_extreme_backward);
 }
 
 }  // namespace cpuaccel::ops

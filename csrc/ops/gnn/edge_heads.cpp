@@ -29,11 +29,11 @@ namespace {
 using kernels::EdgeHeadsCall;
 using kernels::EdgeHeadsStep;
 
-constexpr const char* kSum = "cpuaccel::edge_sum_heads";
-constexpr const char* kSumBackward = "cpuaccel::edge_sum_heads_backward";
-constexpr const char* kDot = "cpuaccel::edge_dot_heads";
+constexpr const char* kSumHeads = "cpuaccel::edge_sum_heads";
+constexpr const char* kSumHeadsBackward = "cpuaccel::edge_sum_heads_backward";
+constexpr const char* kDotHeads = "cpuaccel::edge_dot_heads";
 constexpr const char* kScores = "cpuaccel::gatv2_scores";
-constexpr const char* kBackward = "cpuaccel::gatv2_scores_backward";
+constexpr const char* kScoresBackward = "cpuaccel::gatv2_scores_backward";
 
 int64_t columns_of(const char* op, const at::Tensor& x, int64_t heads) {
   TORCH_CHECK(heads > 0 && x.size(1) % heads == 0, op, ": expected features of ", heads,
@@ -42,8 +42,8 @@ int64_t columns_of(const char* op, const at::Tensor& x, int64_t heads) {
 }
 
 // For the edges as they are, or by source if `transposed`. Their indices have been checked.
-EdgeHeadsCall call_of(const EdgesBySource& by_nodes, const Edges& graph, bool transposed,
-                      int64_t heads, int64_t columns, at::ScalarType type) {
+EdgeHeadsCall heads_call(const EdgesBySource& by_nodes, const Edges& graph, bool transposed,
+                         int64_t heads, int64_t columns, at::ScalarType type) {
   EdgeHeadsCall call;
   call.csr = transposed ? by_nodes.csr : graph.csr;
   call.perm = transposed ? by_nodes.columns.perm : nullptr;
@@ -53,31 +53,31 @@ EdgeHeadsCall call_of(const EdgesBySource& by_nodes, const Edges& graph, bool tr
   return call;
 }
 
-void run(EdgeHeadsCall& call, EdgeHeadsStep step) {
+void run_step(EdgeHeadsCall& call, EdgeHeadsStep step) {
   call.step = step;
   kernels::edge_heads(call);
 }
 
 at::Tensor edge_sum_heads(const at::Tensor& x, const at::Tensor& edges, const at::Tensor& weight,
                           int64_t rows, bool transposed) {
-  check_rows(kSum, "x", x, x.scalar_type());
-  const auto graph =
-      transposed ? edges_in(kSum, edges, rows, x.size(0)) : edges_in(kSum, edges, x.size(0), rows);
+  check_rows(kSumHeads, "x", x, x.scalar_type());
+  const auto graph = transposed ? edges_in(kSumHeads, edges, rows, x.size(0))
+                                : edges_in(kSumHeads, edges, x.size(0), rows);
   const int64_t heads = weight.dim() == 2 ? weight.size(1) : 0;
-  const int64_t columns = columns_of(kSum, x, heads);
-  check_dense(kSum, "weight", weight, x.scalar_type(), {graph.csr.nnz, heads});
+  const int64_t columns = columns_of(kSumHeads, x, heads);
+  check_dense(kSumHeads, "weight", weight, x.scalar_type(), {graph.csr.nnz, heads});
   at::Tensor dst = at::detail::empty_cpu({rows, x.size(1)}, x.scalar_type());
   if (dst.numel() == 0) {
     return dst;
   }
   CPUACCEL_KERNEL_CALL(edge_sum_heads);
-  const auto by_nodes = by_source(kSum, graph);
+  const auto by_nodes = by_source(kSumHeads, graph);
   const at::Tensor src = x.contiguous(), weights = weight.contiguous();
-  auto call = call_of(by_nodes, graph, transposed, heads, columns, x.scalar_type());
+  auto call = heads_call(by_nodes, graph, transposed, heads, columns, x.scalar_type());
   call.weights = weights.const_data_ptr();
   call.src = src.const_data_ptr();
   call.dst = dst.mutable_data_ptr();
-  run(call, EdgeHeadsStep::sum);
+  run_step(call, EdgeHeadsStep::sum);
   return dst;
 }
 
@@ -87,49 +87,49 @@ std::tuple<at::Tensor, at::Tensor> edge_sum_heads_backward(const at::Tensor& gra
                                                            const at::Tensor& weight,
                                                            bool transposed) {
   const auto type = x.scalar_type();
-  check_rows(kSumBackward, "x", x, type);
-  check_dense(kSumBackward, "grad", grad, type, {grad.size(0), x.size(1)});
-  const auto graph = transposed ? edges_in(kSumBackward, edges, grad.size(0), x.size(0))
-                                : edges_in(kSumBackward, edges, x.size(0), grad.size(0));
+  check_rows(kSumHeadsBackward, "x", x, type);
+  check_dense(kSumHeadsBackward, "grad", grad, type, {grad.size(0), x.size(1)});
+  const auto graph = transposed ? edges_in(kSumHeadsBackward, edges, grad.size(0), x.size(0))
+                                : edges_in(kSumHeadsBackward, edges, x.size(0), grad.size(0));
   const int64_t heads = weight.dim() == 2 ? weight.size(1) : 0;
-  const int64_t columns = columns_of(kSumBackward, x, heads);
-  check_dense(kSumBackward, "weight", weight, type, {graph.csr.nnz, heads});
+  const int64_t columns = columns_of(kSumHeadsBackward, x, heads);
+  check_dense(kSumHeadsBackward, "weight", weight, type, {graph.csr.nnz, heads});
   at::Tensor of_x = at::detail::empty_cpu(x.sizes(), type);
   at::Tensor of_weight = at::detail::empty_cpu(weight.sizes(), type);
   if (x.numel() == 0) {
     return {of_x, of_weight.zero_()};
   }
   CPUACCEL_KERNEL_CALL(edge_sum_heads_backward);
-  const auto by_nodes = by_source(kSumBackward, graph);
+  const auto by_nodes = by_source(kSumHeadsBackward, graph);
   const at::Tensor own = x.contiguous(), src = grad.contiguous(), weights = weight.contiguous();
-  auto call = call_of(by_nodes, graph, !transposed, heads, columns, type);
+  auto call = heads_call(by_nodes, graph, !transposed, heads, columns, type);
   call.weights = weights.const_data_ptr();
   call.own = own.const_data_ptr();
   call.src = src.const_data_ptr();
   call.dst = of_x.mutable_data_ptr();
   call.dst_dot = of_weight.mutable_data_ptr();
-  run(call, EdgeHeadsStep::sum_dot);
+  run_step(call, EdgeHeadsStep::sum_dot);
   return {of_x, of_weight};
 }
 
 at::Tensor edge_dot_heads(const at::Tensor& a, const at::Tensor& b, const at::Tensor& edges,
                           int64_t heads) {
-  check_rows(kDot, "a", a, a.scalar_type());
-  check_dense(kDot, "b", b, a.scalar_type(), {b.size(0), a.size(1)});
-  const auto graph = edges_in(kDot, edges, b.size(0), a.size(0));
-  const int64_t columns = columns_of(kDot, a, heads);
+  check_rows(kDotHeads, "a", a, a.scalar_type());
+  check_dense(kDotHeads, "b", b, a.scalar_type(), {b.size(0), a.size(1)});
+  const auto graph = edges_in(kDotHeads, edges, b.size(0), a.size(0));
+  const int64_t columns = columns_of(kDotHeads, a, heads);
   at::Tensor dst = at::detail::empty_cpu({graph.csr.nnz, heads}, a.scalar_type());
   if (columns == 0) {
     return dst.zero_();
   }
   CPUACCEL_KERNEL_CALL(edge_dot_heads);
-  const auto by_nodes = by_source(kDot, graph);
+  const auto by_nodes = by_source(kDotHeads, graph);
   const at::Tensor own = a.contiguous(), src = b.contiguous();
-  auto call = call_of(by_nodes, graph, false, heads, columns, a.scalar_type());
+  auto call = heads_call(by_nodes, graph, false, heads, columns, a.scalar_type());
   call.own = own.const_data_ptr();
   call.src = src.const_data_ptr();
   call.dst = dst.mutable_data_ptr();
-  run(call, EdgeHeadsStep::dot);
+  run_step(call, EdgeHeadsStep::dot);
   return dst;
 }
 
@@ -151,13 +151,13 @@ at::Tensor gatv2_scores(const at::Tensor& src, const at::Tensor& dst, const at::
   const auto by_nodes = by_source(kScores, graph);
   const at::Tensor from = src.contiguous(), own = dst.contiguous(), factors = att.contiguous();
   at::Tensor scores = at::detail::empty_cpu({graph.csr.nnz, att.size(0)}, src.scalar_type());
-  auto call = call_of(by_nodes, graph, false, att.size(0), att.size(1), src.scalar_type());
+  auto call = heads_call(by_nodes, graph, false, att.size(0), att.size(1), src.scalar_type());
   call.slope = slope;
   call.own = own.const_data_ptr();
   call.src = from.const_data_ptr();
   call.att = factors.const_data_ptr();
   call.dst = scores.mutable_data_ptr();
-  run(call, EdgeHeadsStep::score);
+  run_step(call, EdgeHeadsStep::score);
   return scores;
 }
 
@@ -180,11 +180,11 @@ void add_rows(const at::Tensor& rows, const at::Tensor& dst) {
 std::tuple<at::Tensor, at::Tensor, at::Tensor> gatv2_scores_backward(
     const at::Tensor& grad, const at::Tensor& src, const at::Tensor& dst, const at::Tensor& att,
     const at::Tensor& edges, double slope) {
-  const auto graph = check_gatv2(kBackward, src, dst, att, edges);
+  const auto graph = check_gatv2(kScoresBackward, src, dst, att, edges);
   const auto type = src.scalar_type();
-  check_dense(kBackward, "grad", grad, type, {graph.csr.nnz, att.size(0)});
+  check_dense(kScoresBackward, "grad", grad, type, {graph.csr.nnz, att.size(0)});
   CPUACCEL_KERNEL_CALL(gatv2_scores_backward);
-  const auto by_nodes = by_source(kBackward, graph);
+  const auto by_nodes = by_source(kScoresBackward, graph);
   const at::Tensor from = src.contiguous(), own = dst.contiguous(), factors = att.contiguous();
   const at::Tensor weights = grad.contiguous();
   at::Tensor of_src = at::detail::empty_cpu(src.sizes(), type);
@@ -192,7 +192,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gatv2_scores_backward(
   at::Tensor of_att = at::detail::empty_cpu(att.sizes(), type);
   of_att.zero_();
   at::Tensor terms = at::detail::empty_cpu(dst.sizes(), type);
-  auto call = call_of(by_nodes, graph, false, att.size(0), att.size(1), type);
+  auto call = heads_call(by_nodes, graph, false, att.size(0), att.size(1), type);
   call.slope = slope;
   call.weights = weights.const_data_ptr();
   call.own = own.const_data_ptr();
@@ -200,16 +200,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gatv2_scores_backward(
   call.att = factors.const_data_ptr();
   call.dst = of_dst.mutable_data_ptr();
   call.dst_att = terms.mutable_data_ptr();
-  run(call, EdgeHeadsStep::score_grad);
+  run_step(call, EdgeHeadsStep::score_grad);
   type == at::kDouble ? add_rows<double>(terms, of_att) : add_rows<float>(terms, of_att);
-  call = call_of(by_nodes, graph, true, att.size(0), att.size(1), type);
+  call = heads_call(by_nodes, graph, true, att.size(0), att.size(1), type);
   call.slope = slope;
   call.weights = weights.const_data_ptr();
   call.own = from.const_data_ptr();
   call.src = own.const_data_ptr();
   call.att = factors.const_data_ptr();
   call.dst = of_src.mutable_data_ptr();
-  run(call, EdgeHeadsStep::score_grad);
+  run_step(call, EdgeHeadsStep::score_grad);
   return {of_src, of_dst, of_att};
 }
 

@@ -21,11 +21,11 @@ using kernels::EdgeSoftmaxCall;
 using kernels::EdgeSoftmaxStep;
 
 constexpr const char* kSoftmax = "cpuaccel::edge_softmax";
-constexpr const char* kBackward = "cpuaccel::edge_softmax_backward";
+constexpr const char* kSoftmaxBackward = "cpuaccel::edge_softmax_backward";
 constexpr const char* kAlpha = "cpuaccel::gat_alpha";
 constexpr const char* kAlphaBackward = "cpuaccel::gat_alpha_backward";
 
-EdgeSoftmaxCall call_of(const Edges& graph, const at::Tensor& x, EdgeSoftmaxStep step) {
+EdgeSoftmaxCall softmax_call(const Edges& graph, const at::Tensor& x, EdgeSoftmaxStep step) {
   EdgeSoftmaxCall call;
   call.step = step;
   call.csr = graph.csr;
@@ -49,7 +49,7 @@ at::Tensor edge_softmax(const at::Tensor& scores, const at::Tensor& edges, int64
   }
   CPUACCEL_KERNEL_CALL(edge_softmax);
   const at::Tensor from = scores.contiguous();
-  auto call = call_of(graph, scores, EdgeSoftmaxStep::softmax);
+  auto call = softmax_call(graph, scores, EdgeSoftmaxStep::softmax);
   call.scores = from.const_data_ptr();
   call.dst = alpha.mutable_data_ptr();
   run_checked(kSoftmax, call);
@@ -58,21 +58,22 @@ at::Tensor edge_softmax(const at::Tensor& scores, const at::Tensor& edges, int64
 
 at::Tensor edge_softmax_backward(const at::Tensor& grad, const at::Tensor& alpha,
                                  const at::Tensor& edges, int64_t num_src, int64_t num_dst) {
-  check_rows(kBackward, "alpha", alpha, alpha.scalar_type());
-  const auto graph = edges_in(kBackward, edges, num_src, num_dst);
-  check_dense(kBackward, "alpha", alpha, alpha.scalar_type(), {graph.csr.nnz, alpha.size(1)});
-  check_dense(kBackward, "grad", grad, alpha.scalar_type(), alpha.sizes());
+  check_rows(kSoftmaxBackward, "alpha", alpha, alpha.scalar_type());
+  const auto graph = edges_in(kSoftmaxBackward, edges, num_src, num_dst);
+  check_dense(kSoftmaxBackward, "alpha", alpha, alpha.scalar_type(),
+              {graph.csr.nnz, alpha.size(1)});
+  check_dense(kSoftmaxBackward, "grad", grad, alpha.scalar_type(), alpha.sizes());
   at::Tensor of_scores = at::detail::empty_cpu(alpha.sizes(), alpha.scalar_type());
   if (alpha.numel() == 0) {
     return of_scores;
   }
   CPUACCEL_KERNEL_CALL(edge_softmax_backward);
   const at::Tensor weights = alpha.contiguous(), from = grad.contiguous();
-  auto call = call_of(graph, alpha, EdgeSoftmaxStep::gradient);
+  auto call = softmax_call(graph, alpha, EdgeSoftmaxStep::gradient);
   call.alpha = weights.const_data_ptr();
   call.grad = from.const_data_ptr();
   call.dst = of_scores.mutable_data_ptr();
-  run_checked(kBackward, call);
+  run_checked(kSoftmaxBackward, call);
   return of_scores;
 }
 
@@ -93,7 +94,7 @@ at::Tensor gat_alpha(const at::Tensor& src, const at::Tensor& dst, const at::Ten
   CPUACCEL_KERNEL_CALL(gat_alpha);
   by_source(kAlpha, graph);  // checks every index
   const at::Tensor from = src.contiguous(), own = dst.contiguous();
-  auto call = call_of(graph, src, EdgeSoftmaxStep::softmax);
+  auto call = softmax_call(graph, src, EdgeSoftmaxStep::softmax);
   call.slope = slope;
   call.src = from.const_data_ptr();
   call.own = own.const_data_ptr();
@@ -120,7 +121,7 @@ std::tuple<at::Tensor, at::Tensor> gat_alpha_backward(const at::Tensor& grad,
   const at::Tensor from = src.contiguous(), own = dst.contiguous();
   const at::Tensor weights = alpha.contiguous(), of_alpha = grad.contiguous();
   at::Tensor terms = at::detail::empty_cpu(alpha.sizes(), type);
-  auto call = call_of(graph, src, EdgeSoftmaxStep::gradient);
+  auto call = softmax_call(graph, src, EdgeSoftmaxStep::gradient);
   call.slope = slope;
   call.src = from.const_data_ptr();
   call.own = own.const_data_ptr();
@@ -129,7 +130,7 @@ std::tuple<at::Tensor, at::Tensor> gat_alpha_backward(const at::Tensor& grad,
   call.dst = terms.mutable_data_ptr();
   call.dst_own = of_dst.mutable_data_ptr();
   kernels::edge_softmax(call);
-  call = call_of(graph, src, EdgeSoftmaxStep::by_source);
+  call = softmax_call(graph, src, EdgeSoftmaxStep::by_source);
   call.csr = by_nodes.csr;
   call.perm = by_nodes.columns.perm;
   call.scores = terms.const_data_ptr();

@@ -25,8 +25,8 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr const char* kForward = "cpuaccel::edge_stats";
-constexpr const char* kBackward = "cpuaccel::edge_stats_backward";
+constexpr const char* kStats = "cpuaccel::edge_stats";
+constexpr const char* kStatsBackward = "cpuaccel::edge_stats_backward";
 
 using OptionalTensor = std::optional<at::Tensor>;
 using SixTensors =
@@ -53,7 +53,8 @@ const void* data_of(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.const_data_ptr() : nullptr;
 }
 
-kernels::EdgeStatsCall call_of(const Edges& graph, const at::Tensor& x, const at::Tensor& shift) {
+kernels::EdgeStatsCall stats_call(const Edges& graph, const at::Tensor& x,
+                                  const at::Tensor& shift) {
   kernels::EdgeStatsCall call;
   call.csr = graph.csr;
   call.K = x.size(1);
@@ -70,24 +71,24 @@ kernels::EdgeStats pointers(const std::array<at::Tensor, 6>& of) {
 
 SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const OptionalTensor& shift,
                       int64_t rows, std::string_view which) {
-  const auto wanted = wanted_of(kForward, which);
+  const auto wanted = wanted_of(kStats, which);
   const auto type = x.scalar_type();
-  check_rows(kForward, "x", x, type);
-  const auto graph = edges_in(kForward, edges, x.size(0), rows);
+  check_rows(kStats, "x", x, type);
+  const auto graph = edges_in(kStats, edges, x.size(0), rows);
   const std::array<int64_t, 2> sizes{rows, x.size(1)};
   CPUACCEL_KERNEL_CALL(edge_stats);
   const at::Tensor src = x.contiguous();
-  const at::Tensor shifts = rows_like(kForward, "shift", shift, type, sizes);
+  const at::Tensor shifts = rows_like(kStats, "shift", shift, type, sizes);
   std::array<at::Tensor, 6> made;
   for (size_t i = 0; i < made.size(); ++i) {
     if (wanted[i]) {
       made[i] = at::detail::empty_cpu(sizes, type);
     }
   }
-  auto call = call_of(graph, src, shifts);
+  auto call = stats_call(graph, src, shifts);
   call.stats = pointers(made);
   if (rows > 0 && x.size(1) > 0) {
-    check_edges_are_valid(kForward, kernels::edge_stats(call) == kernels::CsrFault::none);
+    check_edges_are_valid(kStats, kernels::edge_stats(call) == kernels::CsrFault::none);
   }
   for (size_t i = 0; i < made.size(); ++i) {
     if (!wanted[i]) {
@@ -99,19 +100,19 @@ SixTensors edge_stats(const at::Tensor& x, const at::Tensor& edges, const Option
 
 // The gradients of x and of shift; the latter has no elements if there is no shift. The results are
 // passed in, except for the variance, which no gradient needs.
-std::tuple<at::Tensor, at::Tensor> backward(
+std::tuple<at::Tensor, at::Tensor> edge_stats_backward(
     const OptionalTensor& grad_mean, const OptionalTensor& grad_var,
     const OptionalTensor& grad_smallest, const OptionalTensor& grad_largest, const at::Tensor& x,
     const at::Tensor& edges, const OptionalTensor& shift, int64_t rows, std::string_view which,
     const at::Tensor& mean, const at::Tensor& smallest, const at::Tensor& largest,
     const at::Tensor& ties_smallest, const at::Tensor& ties_largest) {
-  const auto wanted = wanted_of(kBackward, which);
+  const auto wanted = wanted_of(kStatsBackward, which);
   const auto type = x.scalar_type();
-  check_rows(kBackward, "x", x, type);
-  const auto graph = edges_in(kBackward, edges, x.size(0), rows);
+  check_rows(kStatsBackward, "x", x, type);
+  const auto graph = edges_in(kStatsBackward, edges, x.size(0), rows);
   const std::array<int64_t, 2> sizes{rows, x.size(1)};
   const auto like = [&](const char* name, const OptionalTensor& tensor, bool asked = true) {
-    return asked ? rows_like(kBackward, name, tensor, type, sizes) : at::Tensor();
+    return asked ? rows_like(kStatsBackward, name, tensor, type, sizes) : at::Tensor();
   };
   CPUACCEL_KERNEL_CALL(edge_stats_backward);
   const at::Tensor src = x.contiguous(), shifts = like("shift", shift);
@@ -126,7 +127,7 @@ std::tuple<at::Tensor, at::Tensor> backward(
   at::Tensor grad_x = at::zeros_like(src);
   at::Tensor grad_shift =
       shifts.defined() ? at::detail::empty_cpu(sizes, type) : at::detail::empty_cpu({0}, type);
-  auto call = call_of(graph, src, shifts);
+  auto call = stats_call(graph, src, shifts);
   call.stats = pointers(stats);
   call.grad_mean = data_of(grads[0]);
   call.grad_var = data_of(grads[1]);
@@ -135,7 +136,8 @@ std::tuple<at::Tensor, at::Tensor> backward(
   call.grad_src = grad_x.mutable_data_ptr();
   call.grad_shift = shifts.defined() ? grad_shift.mutable_data_ptr() : nullptr;
   if (rows > 0 && x.size(1) > 0) {
-    check_edges_are_valid(kBackward, kernels::edge_stats_gradient(call) == kernels::CsrFault::none);
+    check_edges_are_valid(kStatsBackward,
+                          kernels::edge_stats_gradient(call) == kernels::CsrFault::none);
   }
   return {grad_x, grad_shift};
 }
@@ -155,7 +157,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) {
   library.impl("edge_stats", edge_stats);
-  library.impl("edge_stats_backward", backward);
+  library.impl("edge_stats_backward", edge_stats_backward);
 }
 
 }  // namespace cpuaccel::ops

@@ -16,9 +16,9 @@ namespace cpuaccel::ops {
 namespace {
 
 // Null, with `index` set, or the reason for a fallback.
-const char* fallback_reason(const at::Tensor& self, const OptionalTensors& indices,
-                            const at::Tensor& values, bool accumulate,
-                            std::optional<at::Tensor>& index) {
+const char* index_put_fallback_reason(const at::Tensor& self, const OptionalTensors& indices,
+                                      const at::Tensor& values, bool accumulate,
+                                      std::optional<at::Tensor>& index) {
   if (!accumulate) {
     return "accumulate=False";
   }
@@ -38,7 +38,7 @@ const char* fallback_reason(const at::Tensor& self, const OptionalTensors& indic
 bool put(at::Tensor& self, const OptionalTensors& indices, const at::Tensor& values,
          bool accumulate) {
   std::optional<at::Tensor> index;
-  if (const char* reason = fallback_reason(self, indices, values, accumulate, index)) {
+  if (const char* reason = index_put_fallback_reason(self, indices, values, accumulate, index)) {
     report_fallback(op_name(Op::index_put), reason);
     return false;
   }

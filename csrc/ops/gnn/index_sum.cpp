@@ -25,33 +25,33 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr const char* kOp = "cpuaccel::index_sum";
+constexpr const char* kIndexSum = "cpuaccel::index_sum";
 
 using OptionalTensor = std::optional<at::Tensor>;
 
 at::Tensor index_sum(const at::Tensor& x, const at::Tensor& src, const at::Tensor& dst,
                      const OptionalTensor& weight, int64_t rows, std::string_view read,
                      std::string_view added) {
-  check_rows(kOp, "x", x, x.scalar_type());
+  check_rows(kIndexSum, "x", x, x.scalar_type());
   TORCH_CHECK(strided_on_cpu(src) && strided_on_cpu(dst) && is_index_type(src.scalar_type()) &&
                   is_index_type(dst.scalar_type()) && src.dim() == 1 && dst.sizes() == src.sizes(),
-              kOp,
+              kIndexSum,
               ": expected src and dst to be dense tensors of int32 or int64 and one shape [E] on "
               "the CPU, but got ",
               src.scalar_type(), " of shape ", src.sizes(), " and ", dst.scalar_type(),
               " of shape ", dst.sizes());
-  TORCH_CHECK(rows >= 0, kOp, ": expected rows to be at least 0, but got ", rows);
+  TORCH_CHECK(rows >= 0, kIndexSum, ": expected rows to be at least 0, but got ", rows);
   const int64_t count = src.numel();
-  const at::Tensor edges = cached_sorted_pair(index_rule_of(kOp, read), src,
-                                              index_rule_of(kOp, added), dst, x.size(0), rows);
+  const at::Tensor edges = cached_sorted_pair(
+      index_rule_of(kIndexSum, read), src, index_rule_of(kIndexSum, added), dst, x.size(0), rows);
   OptionalTensor in_order;
   if (weight && weight->defined()) {
-    TORCH_CHECK(weight->dim() == 1 || weight->dim() == 2, kOp,
+    TORCH_CHECK(weight->dim() == 1 || weight->dim() == 2, kIndexSum,
                 ": expected weight of shape [E] or [E, heads], but got ", weight->sizes());
     const std::array sizes{count, weight->size(-1)};
-    check_dense(kOp, "weight", *weight, x.scalar_type(),
+    check_dense(kIndexSum, "weight", *weight, x.scalar_type(),
                 at::IntArrayRef(sizes).slice(0, static_cast<size_t>(weight->dim())));
-    in_order = weight_in_order(kOp, *weight, edges, rows, false);
+    in_order = weight_in_order(kIndexSum, *weight, edges, rows, false);
   }
   static const auto edge_sum_heads =
       registered_op<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, c10::SymInt,

@@ -32,16 +32,16 @@ using kernels::SampleFault;
 using Tensors = std::vector<at::Tensor>;
 using Sampled = std::tuple<Tensors, Tensors, Tensors, Tensors, Tensors, at::Tensor, at::Tensor>;
 
-constexpr auto kOp = "cpuaccel::neighbor_sample";
+constexpr auto kNeighborSample = "cpuaccel::neighbor_sample";
 
 void check_count(const char* name, size_t got, size_t expected, const char* of) {
-  TORCH_CHECK_VALUE(got == expected, kOp, ": expected ", name, " of ", expected, " ", of,
-                    ", but got ", got);
+  TORCH_CHECK_VALUE(got == expected, kNeighborSample, ": expected ", name, " of ", expected, " ",
+                    of, ", but got ", got);
 }
 
 void check_type(const char* name, int64_t type, size_t types) {
-  TORCH_CHECK_VALUE(type >= 0 && type < static_cast<int64_t>(types), kOp, ": expected ", name,
-                    " to be at least 0 and below ", types,
+  TORCH_CHECK_VALUE(type >= 0 && type < static_cast<int64_t>(types), kNeighborSample, ": expected ",
+                    name, " to be at least 0 and below ", types,
                     ", the number of types of nodes, but got ", type);
 }
 
@@ -49,7 +49,7 @@ void check_indices(const char* name, const at::Tensor& tensor) {
   const auto type = tensor.scalar_type();
   TORCH_CHECK_VALUE(tensor.layout() == at::kStrided && tensor.device().is_cpu() &&
                         tensor.dim() == 1 && (type == at::kInt || type == at::kLong),
-                    kOp, ": expected ", name,
+                    kNeighborSample, ": expected ", name,
                     " to be a one-dimensional CPU tensor of int32 or int64, but got ",
                     tensor.sizes(), " of ", type, " on ", tensor.device());
 }
@@ -62,16 +62,18 @@ class Arguments {
             at::TensorList seeds, at::IntArrayRef fan_out, int64_t hops) {
     const size_t types = num_nodes.size();
     for (const int64_t nodes : num_nodes) {
-      TORCH_CHECK_VALUE(nodes >= 0, kOp, ": expected num_nodes of at least 0, but got ", nodes);
+      TORCH_CHECK_VALUE(nodes >= 0, kNeighborSample, ": expected num_nodes of at least 0, but got ",
+                        nodes);
     }
     check_count("row", row.size(), colptr.size(), "tensors, as colptr");
     check_count("src_type", src_type.size(), colptr.size(), "numbers, one for each colptr");
     check_count("dst_type", dst_type.size(), colptr.size(), "numbers, one for each colptr");
-    TORCH_CHECK_VALUE(hops >= 0, kOp, ": expected hops of at least 0, but got ", hops);
+    TORCH_CHECK_VALUE(hops >= 0, kNeighborSample, ": expected hops of at least 0, but got ", hops);
     check_count("fan_out", fan_out.size(), colptr.size() * static_cast<size_t>(hops),
                 "numbers, `hops` for each colptr");
     for (const int64_t number : fan_out) {
-      TORCH_CHECK_VALUE(number >= -1 && number <= std::numeric_limits<int32_t>::max(), kOp,
+      TORCH_CHECK_VALUE(number >= -1 && number <= std::numeric_limits<int32_t>::max(),
+                        kNeighborSample,
                         ": expected fan_out to be -1 (all neighbors) or a number of neighbors "
                         "below 2^31, but got ",
                         number);
@@ -103,11 +105,11 @@ class Arguments {
                  int64_t dst_type, std::span<const int64_t> fan_out) {
     check_indices("colptr", colptr);
     check_indices("row", row);
-    TORCH_CHECK_VALUE(colptr.scalar_type() == row.scalar_type(), kOp,
+    TORCH_CHECK_VALUE(colptr.scalar_type() == row.scalar_type(), kNeighborSample,
                       ": expected colptr and row of one type, but got ", colptr.scalar_type(),
                       " and ", row.scalar_type());
     const int64_t nodes = nodes_[static_cast<size_t>(dst_type)];
-    TORCH_CHECK_VALUE(colptr.numel() - 1 == nodes, kOp, ": expected colptr of ", nodes,
+    TORCH_CHECK_VALUE(colptr.numel() - 1 == nodes, kNeighborSample, ": expected colptr of ", nodes,
                       " + 1 numbers, for ", nodes, " nodes, but got ", colptr.numel());
     const at::Tensor& pointers = copies_.emplace_back(colptr.contiguous());
     kernels::SampleEdges edges;
@@ -127,7 +129,7 @@ class Arguments {
     for (size_t i = 0; i < seeds.size(); ++i) {
       check_indices("seeds", seeds[i]);
       check_type("seed_type", seed_type[i], nodes_.size());
-      TORCH_CHECK_VALUE(!given[static_cast<size_t>(seed_type[i])], kOp,
+      TORCH_CHECK_VALUE(!given[static_cast<size_t>(seed_type[i])], kNeighborSample,
                         ": expected seed_type to have each type once, but got ", seed_type);
       given[static_cast<size_t>(seed_type[i])] = true;
       const at::Tensor& nodes = copies_.emplace_back(seeds[i].to(at::kLong).contiguous());
@@ -148,17 +150,18 @@ void check_fault(const std::optional<SampleFault>& fault, const kernels::SampleC
   }
   const auto& [what, type, place, value, other] = *fault;
   const auto t = static_cast<size_t>(type);
-  TORCH_CHECK_VALUE(what != SampleFault::What::colptr, kOp, ": expected colptr of edge type ", type,
-                    " to ascend from 0 to ", call.edges[t].edges, ", the length of row, but got ",
-                    value, " and then ", other, " at node ", place);
-  TORCH_CHECK_INDEX(what != SampleFault::What::row, kOp, ": expected row of edge type ", type,
-                    " to be nodes of at least 0 and below ",
+  TORCH_CHECK_VALUE(what != SampleFault::What::colptr, kNeighborSample,
+                    ": expected colptr of edge type ", type, " to ascend from 0 to ",
+                    call.edges[t].edges, ", the length of row, but got ", value, " and then ",
+                    other, " at node ", place);
+  TORCH_CHECK_INDEX(what != SampleFault::What::row, kNeighborSample, ": expected row of edge type ",
+                    type, " to be nodes of at least 0 and below ",
                     call.nodes[static_cast<size_t>(call.edges[t].src_type)], ", but got ", value,
                     " at edge ", place);
-  TORCH_CHECK_INDEX(what != SampleFault::What::seed, kOp, ": expected seeds of node type ", type,
-                    " to be nodes of at least 0 and below ", other, ", but got ", value,
-                    " at position ", place);
-  TORCH_CHECK_VALUE(false, kOp,
+  TORCH_CHECK_INDEX(what != SampleFault::What::seed, kNeighborSample,
+                    ": expected seeds of node type ", type, " to be nodes of at least 0 and below ",
+                    other, ", but got ", value, " at position ", place);
+  TORCH_CHECK_VALUE(false, kNeighborSample,
                     ": expected fewer than 2^63 seeds times nodes where samples are "
                     "disjoint, but got ",
                     value, " seeds of ", other, " nodes");

@@ -30,7 +30,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr const char* kOp = "cpuaccel::kept_relations";
+constexpr const char* kRelations = "cpuaccel::kept_relations";
 constexpr int64_t kPairsOfNode = 4;
 
 // Edges sorted by (type, dst), stably.
@@ -43,8 +43,8 @@ void check_types(const at::Tensor& edge_type, int64_t relations) {
   const at::Tensor numbers = edge_type.contiguous();
   if (!numbers_within(numbers, 0, relations)) {
     const auto low = numbers.min().item<int64_t>();
-    TORCH_CHECK_INDEX(false, kOp, ": expected edge_type to be at least 0 and below ", relations,
-                      ", the number of relations, but got ",
+    TORCH_CHECK_INDEX(false, kRelations, ": expected edge_type to be at least 0 and below ",
+                      relations, ", the number of relations, but got ",
                       low < 0 ? low : numbers.max().item<int64_t>());
   }
 }
@@ -54,10 +54,11 @@ Sorted by_relation(const at::Tensor& edge_index, const at::Tensor& edge_type, in
   check_types(edge_type, relations);
   const at::Tensor src = edge_index.select(0, 0), dst = edge_index.select(0, 1);
   // Two stable sorts, the last key first. The first one checks both ends of every edge.
-  const at::Tensor by_dst = edge_order(sorted_edges(kOp, edge_index, num_src, num_dst), num_dst);
+  const at::Tensor by_dst =
+      edge_order(sorted_edges(kRelations, edge_index, num_src, num_dst), num_dst);
   const at::Tensor type = edge_type.to(at::kLong).index_select(0, by_dst);
   const at::Tensor by_type =
-      edge_order(sorted_edges(kOp, type.expand({2, -1}), relations, relations), relations);
+      edge_order(sorted_edges(kRelations, type.expand({2, -1}), relations, relations), relations);
   Sorted result;
   result.order = by_dst.index_select(0, by_type).to(at::kLong);
   result.src = src.to(at::kLong).index_select(0, result.order);
@@ -132,7 +133,7 @@ at::Tensor kept_relations(const at::Tensor& edge_index, const at::Tensor& edge_t
   TORCH_CHECK(relations >= 0 && strided_on_cpu(edge_type) &&
                   is_index_type(edge_type.scalar_type()) && edge_type.dim() == 1 &&
                   edge_index.dim() == 2 && edge_type.size(0) == edge_index.size(1),
-              kOp,
+              kRelations,
               ": expected edge_type to be a dense tensor of int32 or int64 with a relation "
               "for each edge, but got ",
               edge_type.scalar_type(), " of shape ", edge_type.sizes(), " for edge_index of shape ",

@@ -83,15 +83,13 @@ at::Tensor& index_add_out(const at::Tensor& self, int64_t dim, const at::Tensor&
   return out;
 }
 
-constexpr auto kKey = c10::DispatchKey::CPU;
-
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::scatter_add", kKey, scatter_add),
-    CPUACCEL_OVERRIDE("aten::scatter_add_", kKey, scatter_add_in_place),
-    CPUACCEL_OVERRIDE("aten::scatter_add.out", kKey, scatter_add_out),
-    CPUACCEL_OVERRIDE("aten::index_add", kKey, index_add),
-    CPUACCEL_OVERRIDE("aten::index_add_", kKey, index_add_in_place),
-    CPUACCEL_OVERRIDE("aten::index_add.out", kKey, index_add_out),
+    CPUACCEL_OVERRIDE("aten::scatter_add", c10::DispatchKey::CPU, scatter_add),
+    CPUACCEL_OVERRIDE("aten::scatter_add_", c10::DispatchKey::CPU, scatter_add_in_place),
+    CPUACCEL_OVERRIDE("aten::scatter_add.out", c10::DispatchKey::CPU, scatter_add_out),
+    CPUACCEL_OVERRIDE("aten::index_add", c10::DispatchKey::CPU, index_add),
+    CPUACCEL_OVERRIDE("aten::index_add_", c10::DispatchKey::CPU, index_add_in_place),
+    CPUACCEL_OVERRIDE("aten::index_add.out", c10::DispatchKey::CPU, index_add_out),
 };
 
 }  // namespace

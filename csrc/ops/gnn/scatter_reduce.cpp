@@ -108,15 +108,13 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
   return out;
 }
 
-constexpr auto kKey = c10::DispatchKey::CPU;
-
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::scatter_reduce.two", kKey, scatter_reduce),
-    CPUACCEL_OVERRIDE("aten::scatter_reduce_.two", kKey, scatter_reduce_in_place),
-    CPUACCEL_OVERRIDE("aten::scatter_reduce.two_out", kKey, scatter_reduce_out),
-    CPUACCEL_OVERRIDE("aten::index_reduce", kKey, index_reduce),
-    CPUACCEL_OVERRIDE("aten::index_reduce_", kKey, index_reduce_in_place),
-    CPUACCEL_OVERRIDE("aten::index_reduce.out", kKey, index_reduce_out),
+    CPUACCEL_OVERRIDE("aten::scatter_reduce.two", c10::DispatchKey::CPU, scatter_reduce),
+    CPUACCEL_OVERRIDE("aten::scatter_reduce_.two", c10::DispatchKey::CPU, scatter_reduce_in_place),
+    CPUACCEL_OVERRIDE("aten::scatter_reduce.two_out", c10::DispatchKey::CPU, scatter_reduce_out),
+    CPUACCEL_OVERRIDE("aten::index_reduce", c10::DispatchKey::CPU, index_reduce),
+    CPUACCEL_OVERRIDE("aten::index_reduce_", c10::DispatchKey::CPU, index_reduce_in_place),
+    CPUACCEL_OVERRIDE("aten::index_reduce.out", c10::DispatchKey::CPU, index_reduce_out),
 };
 
 }  // namespace

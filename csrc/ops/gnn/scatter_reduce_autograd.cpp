@@ -36,7 +36,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Call {
+struct ReduceCall {
   Op op;
   const at::Tensor& self;
   int64_t dim;
@@ -114,7 +114,7 @@ variable_list by_kernels(Op op, const at::Tensor& grad, const Saved& saved) {
   return grads;
 }
 
-at::Tensor run_below(const Call& call) {
+at::Tensor run_below(const ReduceCall& call) {
   return call.op == Op::scatter_reduce
              ? at::_ops::scatter_reduce_two::call(call.self, call.dim, call.index, call.src,
                                                   call.reduce, call.include_self)
@@ -122,7 +122,7 @@ at::Tensor run_below(const Call& call) {
                                             call.include_self);
 }
 
-void run_in_place_below(const Call& call, at::Tensor& self) {
+void run_in_place_below(const ReduceCall& call, at::Tensor& self) {
   if (call.op == Op::scatter_reduce) {
     at::_ops::scatter_reduce__two::call(self, call.dim, call.index, call.src, call.reduce,
                                         call.include_self);
@@ -135,7 +135,7 @@ void run_in_place_below(const Call& call, at::Tensor& self) {
 class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
  public:
   static at::Tensor forward(AutogradContext* context, at::Tensor self, const at::Tensor& src,
-                            const at::Tensor& index, const Call* call, bool in_place) {
+                            const at::Tensor& index, const ReduceCall* call, bool in_place) {
     context->saved_data["scatters"] = call->op == Op::scatter_reduce;
     context->saved_data["include_self"] = call->include_self;
     at::Tensor before = self, result;
@@ -187,7 +187,7 @@ class LargestOfRows : public torch::autograd::Function<LargestOfRows> {
 };
 
 // Passes the keys of torch's call: its kernel dispatches to those below autograd.
-at::Tensor by_torch(const char* name, c10::DispatchKeySet keys, const Call& call) {
+at::Tensor by_torch(const char* name, c10::DispatchKeySet keys, const ReduceCall& call) {
   torch::jit::Stack stack;
   torch::jit::push(stack, call.self, call.dim, call.index, call.src, std::string(call.reduce),
                    call.include_self);
@@ -199,7 +199,7 @@ template <OpName kName, Op kOp>
 at::Tensor reduce(c10::DispatchKeySet keys, const at::Tensor& self, int64_t dim,
                   const at::Tensor& index, const at::Tensor& src, std::string_view reduce,
                   bool include_self) {
-  const Call call{kOp, self, dim, index, src, reduce, include_self};
+  const ReduceCall call{kOp, self, dim, index, src, reduce, include_self};
   if (call.in_no_graph()) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto rest = keys & c10::after_autograd_keyset;
@@ -216,7 +216,7 @@ template <OpName kName, Op kOp>
 at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t dim,
                             const at::Tensor& index, const at::Tensor& src, std::string_view reduce,
                             bool include_self) {
-  const Call call{kOp, self, dim, index, src, reduce, include_self};
+  const ReduceCall call{kOp, self, dim, index, src, reduce, include_self};
   if (call.in_no_graph()) {
     const at::AutoDispatchBelowAutograd below;
     const auto rest = keys & c10::after_autograd_keyset;
@@ -235,13 +235,15 @@ at::Tensor& reduce_in_place(c10::DispatchKeySet keys, at::Tensor& self, int64_t 
   return self;
 }
 
-constexpr auto kKey = c10::DispatchKey::AutogradCPU;
-
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::scatter_reduce.two", kKey, reduce, Op::scatter_reduce),
-    CPUACCEL_OVERRIDE("aten::scatter_reduce_.two", kKey, reduce_in_place, Op::scatter_reduce),
-    CPUACCEL_OVERRIDE("aten::index_reduce", kKey, reduce, Op::index_reduce),
-    CPUACCEL_OVERRIDE("aten::index_reduce_", kKey, reduce_in_place, Op::index_reduce),
+    CPUACCEL_OVERRIDE("aten::scatter_reduce.two", c10::DispatchKey::AutogradCPU, reduce,
+                      Op::scatter_reduce),
+    CPUACCEL_OVERRIDE("aten::scatter_reduce_.two", c10::DispatchKey::AutogradCPU, reduce_in_place,
+                      Op::scatter_reduce),
+    CPUACCEL_OVERRIDE("aten::index_reduce", c10::DispatchKey::AutogradCPU, reduce,
+                      Op::index_reduce),
+    CPUACCEL_OVERRIDE("aten::index_reduce_", c10::DispatchKey::AutogradCPU, reduce_in_place,
+                      Op::index_reduce),
 };
 
 }  // namespace

@@ -94,9 +94,9 @@ const char* from_lengths(const Index* from, int64_t count, bool unsafe, Segments
 }
 
 // The reason for a fallback to torch; or null, with `to` set.
-const char* fallback_reason(const at::Tensor& data, const OptionalTensor& lengths,
-                            const OptionalTensor& offsets, int64_t axis, bool unsafe,
-                            Segments& to) {
+const char* segment_fallback_reason(const at::Tensor& data, const OptionalTensor& lengths,
+                                    const OptionalTensor& offsets, int64_t axis, bool unsafe,
+                                    Segments& to) {
   if (!strided_on_cpu(data)) {
     return reasons::kLayout;
   }
@@ -169,11 +169,12 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
                           const OptionalScalar& initial) {
   Segments segments;
   const auto kind = segment_reduction(reduce);
-  const char* reason = !kind            ? reasons::kReduction
-                       : given(indices) ? reasons::kIndices
-                       : initial && (initial->isComplex() || initial->isSymbolic())
-                           ? "initial is complex or symbolic"
-                           : fallback_reason(data, lengths, offsets, axis, unsafe, segments);
+  const char* reason =
+      !kind            ? reasons::kReduction
+      : given(indices) ? reasons::kIndices
+      : initial && (initial->isComplex() || initial->isSymbolic())
+          ? "initial is complex or symbolic"
+          : segment_fallback_reason(data, lengths, offsets, axis, unsafe, segments);
   if (reason == nullptr && segments.count() == 0) {
     reason = reasons::kEmpty;
   }
@@ -260,8 +261,8 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
                                    int64_t axis, const OptionalScalar& initial) {
   Segments segments;
   const auto kind = segment_reduction(reduce);
-  const char* reason =
-      kind ? fallback_reason(data, lengths, offsets, axis, false, segments) : reasons::kReduction;
+  const char* reason = kind ? segment_fallback_reason(data, lengths, offsets, axis, false, segments)
+                            : reasons::kReduction;
   if (reason == nullptr && !segments.cover_all()) {
     reason = "segments do not cover all rows";
   }
@@ -300,11 +301,10 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
   return result;
 }
 
-constexpr auto kKey = c10::DispatchKey::CPU;
-
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::segment_reduce", kKey, segment_reduce),
-    CPUACCEL_OVERRIDE("aten::_segment_reduce_backward", kKey, segment_reduce_backward),
+    CPUACCEL_OVERRIDE("aten::segment_reduce", c10::DispatchKey::CPU, segment_reduce),
+    CPUACCEL_OVERRIDE("aten::_segment_reduce_backward", c10::DispatchKey::CPU,
+                      segment_reduce_backward),
 };
 
 }  // namespace

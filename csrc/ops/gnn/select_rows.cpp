@@ -19,15 +19,15 @@
 namespace cpuaccel::ops {
 namespace {
 
-struct Call {
+struct Selection {
   Op op;
   const at::Tensor& self;
   int64_t dim;
   const at::Tensor& index;
-  RowNumbers numbers;  // row indices; fallback_reason() sets them
+  RowNumbers numbers;  // row indices; select_fallback_reason() sets them
 };
 
-bool fits(const Call& call) {
+bool fits(const Selection& call) {
   switch (call.op) {
     case Op::gather:
       return call.index.dim() == call.self.dim() && same_rows(call.index, call.self);
@@ -39,7 +39,7 @@ bool fits(const Call& call) {
 }
 
 // The reason for a fallback to torch, or null.
-const char* fallback_reason(Call& call) {
+const char* select_fallback_reason(Selection& call) {
   const auto& [op, self, dim, index, numbers] = call;
   if (!strided_on_cpu(self) || !strided_on_cpu(index)) {
     return reasons::kLayout;
@@ -74,13 +74,13 @@ const char* fallback_reason(Call& call) {
   return reasons::kIndexRange;
 }
 
-at::DimVector sizes_of(const Call& call) {
+at::DimVector sizes_of(const Selection& call) {
   at::DimVector sizes(call.op == Op::index ? call.index.sizes() : call.index.sizes().slice(0, 1));
   sizes.append(call.self.sizes().begin() + 1, call.self.sizes().end());
   return sizes;
 }
 
-void copy_rows(const Call& call, const at::Tensor& out) {
+void copy_rows(const Selection& call, const at::Tensor& out) {
   const KernelCall kernel_call(call.op);
   const auto rows = rows_of(call.self);
   const auto size = static_cast<int64_t>(call.self.itemsize());
@@ -97,8 +97,8 @@ void copy_rows(const Call& call, const at::Tensor& out) {
   kernels::gather(copy);
 }
 
-std::optional<at::Tensor> selected(Call call) {
-  if (const char* reason = fallback_reason(call)) {
+std::optional<at::Tensor> selected(Selection call) {
+  if (const char* reason = select_fallback_reason(call)) {
     report_fallback(op_name(call.op), reason);
     return std::nullopt;
   }
@@ -107,8 +107,8 @@ std::optional<at::Tensor> selected(Call call) {
   return out;
 }
 
-bool select_into(Call call, const at::Tensor& out) {
-  const char* reason = fallback_reason(call);
+bool select_into(Selection call, const at::Tensor& out) {
+  const char* reason = select_fallback_reason(call);
   if (reason == nullptr &&
       (!strided_on_cpu(out) || out.scalar_type() != call.self.scalar_type() ||
        out.sizes() != at::IntArrayRef(sizes_of(call)) || !out.is_contiguous())) {
@@ -166,14 +166,12 @@ at::Tensor index(const at::Tensor& self, const OptionalTensors& indices) {
   return at::cpu::index(self, indices);
 }
 
-constexpr auto kKey = c10::DispatchKey::CPU;
-
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::index_select", kKey, index_select),
-    CPUACCEL_OVERRIDE("aten::index_select.out", kKey, index_select_out),
-    CPUACCEL_OVERRIDE("aten::gather", kKey, gather),
-    CPUACCEL_OVERRIDE("aten::gather.out", kKey, gather_out),
-    CPUACCEL_OVERRIDE("aten::index.Tensor", kKey, index),
+    CPUACCEL_OVERRIDE("aten::index_select", c10::DispatchKey::CPU, index_select),
+    CPUACCEL_OVERRIDE("aten::index_select.out", c10::DispatchKey::CPU, index_select_out),
+    CPUACCEL_OVERRIDE("aten::gather", c10::DispatchKey::CPU, gather),
+    CPUACCEL_OVERRIDE("aten::gather.out", c10::DispatchKey::CPU, gather_out),
+    CPUACCEL_OVERRIDE("aten::index.Tensor", c10::DispatchKey::CPU, index),
 };
 
 }  // namespace

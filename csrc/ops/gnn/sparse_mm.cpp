@@ -23,11 +23,11 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr const char* kName = "sparse_mm";
-constexpr auto kKey = c10::DispatchKey::SparseCsrCPU;
+constexpr const char* kCsrMm = "sparse_mm";
+constexpr auto kCsrKey = c10::DispatchKey::SparseCsrCPU;
 
 // nullopt, with `reason` set, if torch has to run the call.
-std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor& dense,
+std::optional<CsrOperand> mm_operand(const at::Tensor& sparse, const at::Tensor& dense,
                                      const char*& reason) {
   auto operand = csr_operand(sparse, reason);
   if (!operand) {
@@ -48,8 +48,8 @@ std::optional<CsrOperand> operand_of(const at::Tensor& sparse, const at::Tensor&
   return std::nullopt;
 }
 
-void run(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& dense,
-         const at::Tensor& out) {
+void product_into(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& dense,
+                  const at::Tensor& out) {
   CPUACCEL_KERNEL_CALL(sparse_mm);
   const auto src =
       dense.stride(1) == 1 && dense.stride(0) >= dense.size(1) ? dense : dense.contiguous();
@@ -62,20 +62,20 @@ void run(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& 
   call.src_stride = src.stride(0);
   call.dst = out.mutable_data_ptr();
   if (sparse.layout() == at::kSparseCsr) {
-    check_fault(kernels::spmm(call), operand, kName);
+    check_fault(kernels::spmm(call), operand, kCsrMm);
     return;
   }
-  const auto rows = transposed(operand, kName);
+  const auto rows = transposed(operand, kCsrMm);
   const auto values = transposed_values(operand, rows, false, sparse.requires_grad());
   call.csr = rows.csr;
   call.values = values.const_data_ptr();
   call.wide_values = values.scalar_type() != src.scalar_type();
-  check_fault(kernels::spmm(call), operand, kName);
+  check_fault(kernels::spmm(call), operand, kCsrMm);
 }
 
 at::Tensor product(const CsrOperand& operand, const at::Tensor& sparse, const at::Tensor& dense) {
   at::Tensor out = at::detail::empty_cpu({sparse.size(0), dense.size(1)}, dense.scalar_type());
-  run(operand, sparse, dense, out);
+  product_into(operand, sparse, dense, out);
   return out;
 }
 
@@ -132,25 +132,25 @@ const char* out_fallback_reason(const at::Tensor& out, at::IntArrayRef sizes, at
 // Counts a fallback, and checks the indices that torch's kernels trust.
 template <typename... Tensors>
 void fall_back(const char* reason, const Tensors&... tensors) {
-  report_fallback(kName, reason);
-  (check_compressed(tensors, kName), ...);
+  report_fallback(kCsrMm, reason);
+  (check_compressed(tensors, kCsrMm), ...);
 }
 
 template <OpName kOp>
 at::Tensor mm(const at::Tensor& self, const at::Tensor& mat2) {
   const char* reason = "";
-  if (const auto operand = operand_of(self, mat2, reason)) {
+  if (const auto operand = mm_operand(self, mat2, reason)) {
     return product(*operand, self, mat2);
   }
   fall_back(reason, self, mat2);
-  return call_torch_under(kKey, kOp.text, self, mat2).toTensor();
+  return call_torch_under(kCsrKey, kOp.text, self, mat2).toTensor();
 }
 
 template <OpName kOp>
 at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                  const at::Scalar& beta, const at::Scalar& alpha) {
   const char* reason = "";
-  if (const auto operand = operand_of(mat1, mat2, reason)) {
+  if (const auto operand = mm_operand(mat1, mat2, reason)) {
     const Sum sum{self, beta, alpha};
     const std::array sizes{mat1.size(0), mat2.size(1)};
     reason = sum.fallback_reason(sizes, mat2.scalar_type());
@@ -161,18 +161,18 @@ at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
     }
   }
   fall_back(reason, self, mat1, mat2);
-  return call_torch_under(kKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
+  return call_torch_under(kCsrKey, kOp.text, self, mat1, mat2, beta, alpha).toTensor();
 }
 
 template <OpName kOp>
 at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
   const char* reason = "";
-  if (const auto operand = operand_of(self, mat2, reason)) {
+  if (const auto operand = mm_operand(self, mat2, reason)) {
     const std::array sizes{self.size(0), mat2.size(1)};
     resize_half(out, sizes, mat2.scalar_type());
     reason = out_fallback_reason(out, sizes, mat2.scalar_type());
     if (reason == nullptr && takes_result(out, sizes, mat2, *operand)) {
-      run(*operand, self, mat2, out);
+      product_into(*operand, self, mat2, out);
       return out;
     }
     if (reason == nullptr) {
@@ -181,7 +181,7 @@ at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& o
     }
   }
   fall_back(reason, self, mat2);
-  call_torch_under(kKey, kOp.text, self, *apart_from(mat2, out), out);
+  call_torch_under(kCsrKey, kOp.text, self, *apart_from(mat2, out), out);
   return out;
 }
 
@@ -189,7 +189,7 @@ template <OpName kOp>
 at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   const char* reason = "";
-  if (const auto operand = operand_of(mat1, mat2, reason)) {
+  if (const auto operand = mm_operand(mat1, mat2, reason)) {
     const Sum sum{self, beta, alpha};
     const std::array sizes{mat1.size(0), mat2.size(1)};
     reason = sum.fallback_reason(sizes, mat2.scalar_type());
@@ -198,7 +198,7 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
     }
     reason = reason == nullptr ? out_fallback_reason(out, sizes, mat2.scalar_type()) : reason;
     if (reason == nullptr && sum.is_product() && takes_result(out, sizes, mat2, *operand)) {
-      run(*operand, mat1, mat2, out);
+      product_into(*operand, mat1, mat2, out);
       return out;
     }
     if (reason == nullptr) {
@@ -209,7 +209,7 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
     }
   }
   fall_back(reason, self, mat1, mat2);
-  call_torch_under(kKey, kOp.text, self, mat1, *apart_from(mat2, out), beta, alpha, out);
+  call_torch_under(kCsrKey, kOp.text, self, mat1, *apart_from(mat2, out), beta, alpha, out);
   return out;
 }
 
@@ -219,14 +219,14 @@ at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::T
                       const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   const char* reason = reasons::kShape;
   const auto operand =
-      vec.dim() == 1 && mat.dim() == 2 ? operand_of(mat, vec.unsqueeze(1), reason) : std::nullopt;
+      vec.dim() == 1 && mat.dim() == 2 ? mm_operand(mat, vec.unsqueeze(1), reason) : std::nullopt;
   if (operand) {
     const Sum sum{self, beta, alpha};
     const std::array sizes{mat.size(0)};
     reason = sum.fallback_reason(sizes, vec.scalar_type());
     reason = reason == nullptr ? out_fallback_reason(out, sizes, vec.scalar_type()) : reason;
     if (reason == nullptr && sum.is_product() && takes_result(out, sizes, vec, *operand)) {
-      run(*operand, mat, vec.unsqueeze(1), out);
+      product_into(*operand, mat, vec.unsqueeze(1), out);
       return out;
     }
     if (reason == nullptr) {
@@ -237,16 +237,16 @@ at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::T
     }
   }
   fall_back(reason, mat);
-  call_torch_under(kKey, kOp.text, self, mat, *apart_from(vec, out), beta, alpha, out);
+  call_torch_under(kCsrKey, kOp.text, self, mat, *apart_from(vec, out), beta, alpha, out);
   return out;
 }
 
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::mm", kKey, mm),
-    CPUACCEL_OVERRIDE("aten::mm.out", kKey, mm_out),
-    CPUACCEL_OVERRIDE("aten::addmm", kKey, addmm),
-    CPUACCEL_OVERRIDE("aten::addmm.out", kKey, addmm_out),
-    CPUACCEL_OVERRIDE("aten::addmv.out", kKey, addmv_out),
+    CPUACCEL_OVERRIDE("aten::mm", kCsrKey, mm),
+    CPUACCEL_OVERRIDE("aten::mm.out", kCsrKey, mm_out),
+    CPUACCEL_OVERRIDE("aten::addmm", kCsrKey, addmm),
+    CPUACCEL_OVERRIDE("aten::addmm.out", kCsrKey, addmm_out),
+    CPUACCEL_OVERRIDE("aten::addmv.out", kCsrKey, addmv_out),
 };
 
 }  // namespace

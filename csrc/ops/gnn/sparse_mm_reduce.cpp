@@ -50,8 +50,8 @@ bool dense_of(const at::Tensor& x, at::ScalarType type, int64_t rows) {
 }
 
 // nullopt, with `reason` set, if torch has to run the call.
-std::optional<CsrOperand> operand_of(const at::Tensor& self, const at::Tensor& other,
-                                     const char*& reason) {
+std::optional<CsrOperand> reduce_operand(const at::Tensor& self, const at::Tensor& other,
+                                         const char*& reason) {
   if (self.layout() != at::kSparseCsr) {
     reason = reasons::kLayout;
     return std::nullopt;
@@ -77,7 +77,7 @@ template <OpName kName>
 Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view reduce) {
   const char* reason = reasons::kReduction;
   const auto kind = reduction(reduce);
-  const auto operand = kind ? operand_of(self, other, reason) : std::nullopt;
+  const auto operand = kind ? reduce_operand(self, other, reason) : std::nullopt;
   if (!operand) {
     report_fallback(kForward, reason);
     check_compressed(self, kForward);
@@ -176,7 +176,7 @@ Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tens
               std::string_view reduce, const at::Tensor& arg_out, std::array<bool, 2> mask) {
   const char* reason = reasons::kReduction;
   const auto kind = reduction(reduce);
-  auto operand = kind ? operand_of(self, weight, reason) : std::nullopt;
+  auto operand = kind ? reduce_operand(self, weight, reason) : std::nullopt;
   if (operand && (!dense_of(grad_out, weight.scalar_type(), operand->csr.M) ||
                   grad_out.size(1) != weight.size(1))) {
     reason = reasons::kGradient;
@@ -213,10 +213,10 @@ Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tens
   return {std::move(to.of_self), std::move(to.of_other)};
 }
 
-constexpr auto kKey = c10::DispatchKey::SparseCsrCPU;
 CPUACCEL_OVERRIDES{
-    CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl", kKey, forward),
-    CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl_backward", kKey, backward),
+    CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl", c10::DispatchKey::SparseCsrCPU, forward),
+    CPUACCEL_OVERRIDE("aten::_sparse_mm_reduce_impl_backward", c10::DispatchKey::SparseCsrCPU,
+                      backward),
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-bool plain(const at::Scalar& x) {
+bool is_real(const at::Scalar& x) {
   return !x.isSymbolic() && (x.isFloatingPoint() || x.isIntegral(true));
 }
 
@@ -30,7 +30,7 @@ Addend addend_of(const MatmulCall& call, const at::Tensor& self, const at::Scala
                  const at::Scalar& alpha) {
   Addend addend;
   const int64_t dims = call.batched ? 3 : 2;
-  if (!plain(beta) || !plain(alpha) || self.scalar_type() != call.type ||
+  if (!is_real(beta) || !is_real(alpha) || self.scalar_type() != call.type ||
       self.layout() != at::kStrided || !self.device().is_cpu() || self.is_neg() ||
       !broadcasts(call, self, dims)) {
     return addend;

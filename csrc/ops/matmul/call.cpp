@@ -8,7 +8,9 @@
 namespace cpuaccel::ops {
 namespace {
 
-bool plain(const at::Tensor& x) { return x.layout() == at::kStrided && x.is_cpu() && !x.is_neg(); }
+bool is_plain(const at::Tensor& x) {
+  return x.layout() == at::kStrided && x.is_cpu() && !x.is_neg();
+}
 
 Operand operand(const at::Tensor& x) {
   const auto strides = x.strides();
@@ -23,7 +25,7 @@ bool set_sizes(MatmulCall& call, const at::Tensor& src, const at::Tensor& weight
   const size_t dims = batched ? 3 : 2;
   const at::IntArrayRef rows = src.sizes(), columns = weights.sizes();
   if (!is_gemm_type(type) || weights.scalar_type() != type || rows.size() != dims ||
-      columns.size() != dims || !plain(src) || !plain(weights)) {
+      columns.size() != dims || !is_plain(src) || !is_plain(weights)) {
     return false;
   }
   call.type = type;
@@ -46,7 +48,7 @@ void set_operands(MatmulCall& call, const at::Tensor& src, const at::Tensor& wei
 bool set_dst(MatmulCall& call, const at::Tensor& out, const at::Tensor& src,
              const at::Tensor& weights) {
   const int64_t dims = src.dim();
-  if (out.dim() != dims || out.scalar_type() != call.type || !plain(out) ||
+  if (out.dim() != dims || out.scalar_type() != call.type || !is_plain(out) ||
       out.size(dims - 2) != call.M || out.size(dims - 1) != call.N ||
       (dims == 3 && out.size(0) != call.batch) || !out.is_non_overlapping_and_dense() ||
       !apart(out, src) || !apart(out, weights)) {

@@ -24,14 +24,14 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr auto kOp = "cpuaccel::packed_convolution";
+constexpr auto kPackedConvolution = "cpuaccel::packed_convolution";
 
 // The shape of one group's weights.
 PackedShape group_shape(int64_t panel, at::IntArrayRef weight, size_t groups) {
   TORCH_CHECK((weight.size() == 3 || weight.size() == 4) && groups >= 1 &&
                   weight[0] % static_cast<int64_t>(groups) == 0,
-              kOp, ": expected weight to be the sizes of a convolution's weight of ", groups,
-              " groups, but got ", weight);
+              kPackedConvolution, ": expected weight to be the sizes of a convolution's weight of ",
+              groups, " groups, but got ", weight);
   return {panel, weight[0] / static_cast<int64_t>(groups), c10::multiply_integers(weight.slice(1))};
 }
 
@@ -53,11 +53,11 @@ at::Tensor packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
   std::vector<PackedView> views;
   views.reserve(packed.size());
   for (const at::Tensor& part : packed) {
-    TORCH_CHECK(part.scalar_type() == at::kFloat, kOp, ": expected packed to be of ", at::kFloat,
-                ", but got ", part.scalar_type());
-    views.emplace_back(kOp, part, shape_of_group);
+    TORCH_CHECK(part.scalar_type() == at::kFloat, kPackedConvolution, ": expected packed to be of ",
+                at::kFloat, ", but got ", part.scalar_type());
+    views.emplace_back(kPackedConvolution, part, shape_of_group);
   }
-  TORCH_CHECK(groups == static_cast<int64_t>(packed.size()), kOp,
+  TORCH_CHECK(groups == static_cast<int64_t>(packed.size()), kPackedConvolution,
               ": expected packed to have a tensor for each of ", groups, " groups, but got ",
               packed.size());
   const auto shape = conv_shape(input, weight, bias, {stride, padding, dilation, groups});

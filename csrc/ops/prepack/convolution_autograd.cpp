@@ -86,7 +86,7 @@ class PackedConvolution : public torch::autograd::Function<PackedConvolution> {
   }
 };
 
-at::Tensor autograd(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
+at::Tensor autograd_packed_convolution(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
   if (is_transformed({&input, pointer_to(bias)})) {
     return composed(input, packed, panel, weight, bias, stride, padding, dilation, groups,
                     channels_last);
@@ -104,7 +104,9 @@ at::Tensor autograd(CPUACCEL_PACKED_CONVOLUTION_ARGUMENTS) {
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("packed_convolution", autograd); }
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
+  library.impl("packed_convolution", autograd_packed_convolution);
+}
 
 TORCH_LIBRARY_IMPL(cpuaccel, FuncTorchBatched, library) {
   library.impl("packed_convolution", composed);

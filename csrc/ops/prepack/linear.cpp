@@ -26,7 +26,7 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr auto kOp = "cpuaccel::packed_linear";
+constexpr auto kPackedLinear = "cpuaccel::packed_linear";
 
 bool usual_bias(const at::Tensor& bias, const PackedShape& shape, at::ScalarType type, bool mixed) {
   const auto found = bias.scalar_type();
@@ -35,8 +35,9 @@ bool usual_bias(const at::Tensor& bias, const PackedShape& shape, at::ScalarType
          (found == type || (mixed && is_gemm_type(found)));
 }
 
-at::Tensor run_torch(const at::Tensor& input, const at::Tensor& packed, const PackedShape& shape,
-                     std::optional<at::Tensor> bias, std::optional<at::ScalarType> dtype) {
+at::Tensor packed_linear_by_torch(const at::Tensor& input, const at::Tensor& packed,
+                                  const PackedShape& shape, std::optional<at::Tensor> bias,
+                                  std::optional<at::ScalarType> dtype) {
   at::Tensor weight = unpack_linear(packed, shape.panel, shape.out_features, shape.in_features);
   if (dtype) {
     weight = weight.to(*dtype);
@@ -70,7 +71,7 @@ void run(const kernels::GemmCall& call, const PackedView& view, const at::Tensor
                                                    : call.a.type == DataType::f32 && fastmath_on();
   if (asked && packs_pairs()) {
     const at::Tensor rounded = cached_pairs(packed, shape);
-    const PackedView rounded_view(kOp, rounded,
+    const PackedView rounded_view(kPackedLinear, rounded,
                                   {pairs_panel(), shape.out_features, shape.in_features});
     kernels::gemm_bf16(call, *rounded_view.pairs());
   } else if (asked && has_bf16_arithmetic() && call.M > kernels::kGemmBf16Few) {
@@ -85,13 +86,14 @@ at::Tensor packed_linear(const at::Tensor& input, const at::Tensor& packed, int6
                          const std::optional<at::Tensor>& bias,
                          std::optional<at::ScalarType> dtype) {
   const PackedShape shape{panel, out_features, in_features};
-  const PackedView view(kOp, packed, shape);
-  TORCH_CHECK(!dtype || input.scalar_type() == *dtype, kOp, ": expected input to be of dtype ",
-              dtype.value_or(at::kFloat), ", but got ", input.scalar_type());
+  const PackedView view(kPackedLinear, packed, shape);
+  TORCH_CHECK(!dtype || input.scalar_type() == *dtype, kPackedLinear,
+              ": expected input to be of dtype ", dtype.value_or(at::kFloat), ", but got ",
+              input.scalar_type());
   if (const char* reason =
           packed_product_fallback_reason(input, view, shape, bias, dtype.has_value())) {
     report_fallback("packed_linear", reason);
-    return run_torch(input, packed, shape, bias, dtype);
+    return packed_linear_by_torch(input, packed, shape, bias, dtype);
   }
   return packed_product(input, packed, view, shape, bias, {});
 }

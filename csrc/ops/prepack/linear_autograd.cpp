@@ -92,9 +92,9 @@ class PackedLinear : public torch::autograd::Function<PackedLinear> {
   }
 };
 
-at::Tensor autograd_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
-                           int64_t out_features, int64_t in_features, const OptionalTensor& bias,
-                           OptionalType dtype) {
+at::Tensor autograd_packed_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
+                                  int64_t out_features, int64_t in_features,
+                                  const OptionalTensor& bias, OptionalType dtype) {
   if (is_transformed({&input, pointer_to(bias)})) {
     return composed_linear(input, packed, panel, out_features, in_features, bias, dtype);
   }
@@ -108,9 +108,9 @@ at::Tensor autograd_linear(const at::Tensor& input, const at::Tensor& packed, in
 
 // As torch's linear under autocast: operands are cast, and the result has autocast's type. The
 // packed weight is neither cast nor rounded.
-at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
-                           int64_t out_features, int64_t in_features, const OptionalTensor& bias,
-                           OptionalType dtype) {
+at::Tensor autocast_packed_linear(const at::Tensor& input, const at::Tensor& packed, int64_t panel,
+                                  int64_t out_features, int64_t in_features,
+                                  const OptionalTensor& bias, OptionalType dtype) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
   const auto type = at::autocast::get_autocast_dtype(at::kCPU);
   const auto cast = at::autocast::cached_cast(type, input, at::kCPU);
@@ -123,7 +123,7 @@ at::Tensor autocast_linear(const at::Tensor& input, const at::Tensor& packed, in
 }  // namespace
 
 TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
-  library.impl("packed_linear", autograd_linear);
+  library.impl("packed_linear", autograd_packed_linear);
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, FuncTorchBatched, library) {
@@ -131,7 +131,7 @@ TORCH_LIBRARY_IMPL(cpuaccel, FuncTorchBatched, library) {
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, AutocastCPU, library) {
-  library.impl("packed_linear", autocast_linear);
+  library.impl("packed_linear", autocast_packed_linear);
 }
 
 }  // namespace cpuaccel::ops

@@ -31,21 +31,22 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr auto kOp = "cpuaccel::packed_lstm";
+constexpr auto kPackedLstm = "cpuaccel::packed_lstm";
 
 using OptionalTensor = std::optional<at::Tensor>;
-using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using LstmResults = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 void check_floats(const char* name, const at::Tensor& x, at::IntArrayRef sizes) {
   TORCH_CHECK(x.device().is_cpu() && x.layout() == at::kStrided && !x.is_neg() &&
                   x.scalar_type() == at::kFloat && x.sizes() == sizes,
-              kOp, ": expected ", name, " to be a dense float32 tensor of shape ", sizes,
+              kPackedLstm, ": expected ", name, " to be a dense float32 tensor of shape ", sizes,
               " on the CPU, but got ", x.scalar_type(), " of shape ", x.sizes());
 }
 
-Results run_torch(const at::Tensor& input, const at::Tensor& weight_ih, const at::Tensor& weight_hh,
-                  const OptionalTensor& bias_ih, const OptionalTensor& bias_hh, const at::Tensor& h,
-                  const at::Tensor& c, bool reverse) {
+LstmResults packed_lstm_by_torch(const at::Tensor& input, const at::Tensor& weight_ih,
+                                 const at::Tensor& weight_hh, const OptionalTensor& bias_ih,
+                                 const OptionalTensor& bias_hh, const at::Tensor& h,
+                                 const at::Tensor& c, bool reverse) {
   std::vector<at::Tensor> weights{weight_ih, weight_hh};
   if (bias_ih) {
     weights.push_back(*bias_ih);
@@ -60,19 +61,19 @@ Results run_torch(const at::Tensor& input, const at::Tensor& weight_ih, const at
 }
 
 // src and dst are dense rows of floats.
-kernels::GemmCall product(const float* src, int64_t rows, int64_t columns,
-                          const PackedView& weights, float* dst) {
+kernels::GemmCall gates_product(const float* src, int64_t rows, int64_t columns,
+                                const PackedView& weights, float* dst) {
   constexpr auto kType = DataType::f32;
   return weights.product(rows, {src, kType, columns, 1, 0}, dst, kType);
 }
 
-Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
-                    const at::Tensor& packed_hh, int64_t panel, const OptionalTensor& bias_ih,
-                    const OptionalTensor& bias_hh, const at::Tensor& h0, const at::Tensor& c0,
-                    bool reverse) {
+LstmResults packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
+                        const at::Tensor& packed_hh, int64_t panel, const OptionalTensor& bias_ih,
+                        const OptionalTensor& bias_hh, const at::Tensor& h0, const at::Tensor& c0,
+                        bool reverse) {
   TORCH_CHECK(input.dim() == 3 && h0.dim() == 2 && input.size(0) > 0 && input.size(1) > 0 &&
                   bias_ih.has_value() == bias_hh.has_value(),
-              kOp,
+              kPackedLstm,
               ": expected input of 3 dimensions with at least a step and a sequence, h of 2, "
               "and two biases or none");
   const int64_t T = input.size(0), B = input.size(1), I = input.size(2), H = h0.size(1);
@@ -83,15 +84,16 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
     check_floats("bias_ih", *bias_ih, {4 * H});
     check_floats("bias_hh", *bias_hh, {4 * H});
   }
-  const PackedView ih(kOp, packed_ih, {panel, 4 * H, I});
-  const PackedView hh(kOp, packed_hh, {panel, 4 * H, H});
-  TORCH_CHECK(packed_ih.scalar_type() == at::kFloat && packed_hh.scalar_type() == at::kFloat, kOp,
-              ": expected packed weights of float32");
+  const PackedView ih(kPackedLstm, packed_ih, {panel, 4 * H, I});
+  const PackedView hh(kPackedLstm, packed_hh, {panel, 4 * H, H});
+  TORCH_CHECK(packed_ih.scalar_type() == at::kFloat && packed_hh.scalar_type() == at::kFloat,
+              kPackedLstm, ": expected packed weights of float32");
   // Both weights have the same panel width, so one check is enough.
   if (const char* reason = ih.fallback_reason()) {
     report_fallback("packed_lstm", reason);
-    return run_torch(input, unpack_linear(packed_ih, panel, 4 * H, I),
-                     unpack_linear(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h0, c0, reverse);
+    return packed_lstm_by_torch(input, unpack_linear(packed_ih, panel, 4 * H, I),
+                                unpack_linear(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h0, c0,
+                                reverse);
   }
   CPUACCEL_KERNEL_CALL(packed_lstm);
   at::Tensor gates = at::detail::empty_cpu({T, B, 4 * H}, at::kFloat);
@@ -102,7 +104,7 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   auto* gate_data = gates.mutable_data_ptr<float>();
   auto* h_data = output.mutable_data_ptr<float>();
   auto* c_data = c.mutable_data_ptr<float>();
-  auto all = product(src.const_data_ptr<float>(), T * B, I, ih, gate_data);
+  auto all = gates_product(src.const_data_ptr<float>(), T * B, I, ih, gate_data);
   if (bias.defined()) {
     all.bias = {bias.const_data_ptr(), DataType::f32, kernels::GemmBiasAxis::n};
   }
@@ -111,7 +113,7 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   for (int64_t step = 0; step < T; ++step) {
     const int64_t t = reverse ? T - 1 - step : step;
     float* sums = gate_data + t * B * 4 * H;
-    auto call = product(h, B, H, hh, sums);
+    auto call = gates_product(h, B, H, hh, sums);
     call.beta = 1.0f;
     kernels::gemm(call);
     float* next = h_data + t * B * H;
@@ -121,9 +123,10 @@ Results packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
   return {output, output.select(0, reverse ? 0 : T - 1).clone(), c};
 }
 
-Results autograd(const at::Tensor& input, const at::Tensor& packed_ih, const at::Tensor& packed_hh,
-                 int64_t panel, const OptionalTensor& bias_ih, const OptionalTensor& bias_hh,
-                 const at::Tensor& h, const at::Tensor& c, bool reverse) {
+LstmResults autograd_packed_lstm(const at::Tensor& input, const at::Tensor& packed_ih,
+                                 const at::Tensor& packed_hh, int64_t panel,
+                                 const OptionalTensor& bias_ih, const OptionalTensor& bias_hh,
+                                 const at::Tensor& h, const at::Tensor& c, bool reverse) {
   const auto* ih = pointer_to(bias_ih);
   const auto* hh = pointer_to(bias_hh);
   const bool learns =
@@ -132,10 +135,10 @@ Results autograd(const at::Tensor& input, const at::Tensor& packed_ih, const at:
         return each != nullptr && each->requires_grad();
       });
   if (!learns && !is_transformed({&input, &h, &c, ih, hh})) {
-    using Signature = Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t,
-                              const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
-                              const at::Tensor&, bool);
-    static const auto op = registered_op<Signature>(kOp);
+    using Signature = LstmResults(const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t,
+                                  const OptionalTensor&, const OptionalTensor&, const at::Tensor&,
+                                  const at::Tensor&, bool);
+    static const auto op = registered_op<Signature>(kPackedLstm);
     const at::AutoDispatchBelowADInplaceOrView below;
     return op.call(input, packed_ih, packed_hh, panel, bias_ih, bias_hh, h, c, reverse);
   }
@@ -143,8 +146,9 @@ Results autograd(const at::Tensor& input, const at::Tensor& packed_ih, const at:
   using Unpack = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
   static const auto unpack = registered_op<Unpack>("cpuaccel::unpack_linear");
   const int64_t H = h.size(-1);
-  return run_torch(input, unpack.call(packed_ih, panel, 4 * H, input.size(-1)),
-                   unpack.call(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h, c, reverse);
+  return packed_lstm_by_torch(input, unpack.call(packed_ih, panel, 4 * H, input.size(-1)),
+                              unpack.call(packed_hh, panel, 4 * H, H), bias_ih, bias_hh, h, c,
+                              reverse);
 }
 
 }  // namespace
@@ -157,6 +161,8 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("packed_lstm", packed_lstm); }
 
-TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("packed_lstm", autograd); }
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
+  library.impl("packed_lstm", autograd_packed_lstm);
+}
 
 }  // namespace cpuaccel::ops

@@ -27,9 +27,9 @@
 namespace cpuaccel::ops {
 namespace {
 
-constexpr auto kOp = "cpuaccel::saved_linear";
+constexpr auto kSavedLinear = "cpuaccel::saved_linear";
 
-const char* fallback_reason(const at::Tensor& input, const WeightHeader& header) {
+const char* saved_linear_fallback_reason(const at::Tensor& input, const WeightHeader& header) {
   if (!plugin_on()) {
     return reasons::kOff;
   }
@@ -41,8 +41,8 @@ const char* fallback_reason(const at::Tensor& input, const WeightHeader& header)
   return header.out_features == 0 || header.in_features == 0 ? "weight is empty" : nullptr;
 }
 
-at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,
-                     const std::optional<at::Tensor>& bias, const PostOp* post_op) {
+at::Tensor saved_linear_by_torch(const at::Tensor& input, const at::Tensor& bytes,
+                                 const std::optional<at::Tensor>& bias, const PostOp* post_op) {
   // Through the dispatcher: within a transform, results of ops have memory only inside of kernels.
   static const auto unpack =
       registered_op<at::Tensor(const at::Tensor&)>("cpuaccel::weight_from_bytes");
@@ -53,38 +53,39 @@ at::Tensor run_torch(const at::Tensor& input, const at::Tensor& bytes,
 at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
                         int64_t in_features, const std::optional<at::Tensor>& bias,
                         const std::string& function) {
-  const PostOp* post_op = find_post_op(kOp, function);
-  const auto header = read_weight_header(kOp, bytes);
-  TORCH_CHECK(header.out_features == out_features && header.in_features == in_features, kOp,
-              ": expected bytes of a weight of ", out_features, " x ", in_features, ", but got ",
-              header.out_features, " x ", header.in_features);
-  const char* reason = fallback_reason(input, header);
+  const PostOp* post_op = find_post_op(kSavedLinear, function);
+  const auto header = read_weight_header(kSavedLinear, bytes);
+  TORCH_CHECK(header.out_features == out_features && header.in_features == in_features,
+              kSavedLinear, ": expected bytes of a weight of ", out_features, " x ", in_features,
+              ", but got ", header.out_features, " x ", header.in_features);
+  const char* reason = saved_linear_fallback_reason(input, header);
   if (reason == nullptr) {
     const auto cached = PackedWeightCache::instance().get(
-        bytes, WeightForm::bytes, [&] { return open_weight(kOp, bytes, header); });
+        bytes, WeightForm::bytes, [&] { return open_weight(kSavedLinear, bytes, header); });
     const at::Tensor values = cached.values.defined() ? cached.values : panels_of(bytes, header);
     const PackedShape shape{cached.panel, out_features, in_features};
-    const PackedView view(kOp, values, shape);
+    const PackedView view(kSavedLinear, values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {
       return packed_product(input, values, view, shape, bias, gemm_after(post_op));
     }
   }
   report_fallback("saved_linear", reason);
-  return run_torch(input, bytes, bias, post_op);
+  return saved_linear_by_torch(input, bytes, bias, post_op);
 }
 
 // The weight has no derivative. Calls with tangents of input or bias run torch's linear.
-at::Tensor autograd(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
-                    int64_t in_features, const std::optional<at::Tensor>& bias,
-                    const std::string& function) {
+at::Tensor autograd_saved_linear(const at::Tensor& input, const at::Tensor& bytes,
+                                 int64_t out_features, int64_t in_features,
+                                 const std::optional<at::Tensor>& bias,
+                                 const std::string& function) {
   if (is_transformed({&input, pointer_to(bias)})) {
     report_fallback("saved_linear", kTransformed);
-    return run_torch(input, bytes, bias, find_post_op(kOp, function));
+    return saved_linear_by_torch(input, bytes, bias, find_post_op(kSavedLinear, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t,
                                const std::optional<at::Tensor>&, const std::string&);
-  static const auto op = registered_op<Signature>(kOp);
+  static const auto op = registered_op<Signature>(kSavedLinear);
   const at::AutoDispatchBelowADInplaceOrView below;
   return op.call(input, bytes, out_features, in_features, bias, function);
 }
@@ -99,6 +100,8 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("saved_linear", saved_linear); }
 
-TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) { library.impl("saved_linear", autograd); }
+TORCH_LIBRARY_IMPL(cpuaccel, AutogradCPU, library) {
+  library.impl("saved_linear", autograd_saved_linear);
+}
 
 }  // namespace cpuaccel::ops

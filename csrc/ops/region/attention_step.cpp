@@ -98,7 +98,7 @@ void add_attention(Building& building, const plan::Region&, const Operation& ope
                   });
 }
 
-const plan::RegisterStep kAttention{"attention", add_attention};
+const plan::RegisterStep kAttentionStep{"attention", add_attention};
 
 }  // namespace
 }  // namespace cpuaccel::ops

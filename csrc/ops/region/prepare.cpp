@@ -14,14 +14,15 @@ namespace {
 
 using plan::Id;
 using plan::Preparation;
-using Tensors = std::unordered_map<Id, at::Tensor>;
+using TensorsById = std::unordered_map<Id, at::Tensor>;
 
 // weight, [bias,] gamma, beta, mean, var -> weight, bias of the convolution with the norm folded
 // in:
 //   (w x + b - mean) gamma / sqrt(var + eps) + beta
 // in f32, each rounded once to its type. Not for transposed convolutions, whose output channels are
 // second.
-void fold_batch_norm(const plan::Region& region, const Preparation& preparation, Tensors& tensors) {
+void fold_batch_norm(const plan::Region& region, const Preparation& preparation,
+                     TensorsById& tensors) {
   const auto& in = preparation.inputs;
   auto get = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat); };
   const size_t norm = in.size() - 4;
@@ -40,7 +41,7 @@ void fold_batch_norm(const plan::Region& region, const Preparation& preparation,
   put(1, (bias - mean) * scale + beta);
 }
 
-void cast(const plan::Region& region, const Preparation& preparation, Tensors& tensors) {
+void cast(const plan::Region& region, const Preparation& preparation, TensorsById& tensors) {
   const Id to = preparation.outputs[0];
   tensors.insert_or_assign(
       to, tensors.at(preparation.inputs[0]).to(scalar_type(region.value(to).type)));
@@ -50,7 +51,7 @@ void cast(const plan::Region& region, const Preparation& preparation, Tensors& t
 //   factor = gamma / sqrt(var + eps) * src_scale / dst_scale
 //   offset = (beta - mean gamma / sqrt(var + eps)) / dst_scale
 void fold_channel_affine(const plan::Region& /*region*/, const Preparation& preparation,
-                         Tensors& tensors) {
+                         TensorsById& tensors) {
   const auto& in = preparation.inputs;
   const auto get = [&](size_t i) { return tensors.at(in[i]).to(at::kFloat); };
   const auto number = [&](const char* name) {
@@ -64,7 +65,7 @@ void fold_channel_affine(const plan::Region& /*region*/, const Preparation& prep
 }
 
 // q, scales, zero_points -> (q - zero_points) * scales, for each index along `axis`.
-void dequantize(const plan::Region& region, const Preparation& preparation, Tensors& tensors) {
+void dequantize(const plan::Region& region, const Preparation& preparation, TensorsById& tensors) {
   const auto& in = preparation.inputs;
   const at::Tensor& q = tensors.at(in[0]);
   at::DimVector sizes(static_cast<size_t>(q.dim()), 1);
@@ -78,7 +79,7 @@ void dequantize(const plan::Region& region, const Preparation& preparation, Tens
 
 struct Row {
   std::string_view name;
-  void (*run)(const plan::Region&, const Preparation&, Tensors&);
+  void (*run)(const plan::Region&, const Preparation&, TensorsById&);
 };
 
 constexpr std::array kPreparations{
@@ -109,7 +110,7 @@ at::ScalarType scalar_type(DataType type) {
 
 std::vector<at::Tensor> prepare_constants(const plan::Region& region,
                                           const std::vector<at::Tensor>& given) {
-  Tensors tensors;
+  TensorsById tensors;
   for (size_t i = 0; i < given.size(); ++i) {
     tensors.emplace(region.constants[i], given[i]);
   }
