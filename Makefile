@@ -2,6 +2,7 @@
 # make test            the tests that a change needs
 # make test-full       all tests: each op called in each way, sanitizers, emulated Arm cores
 # make test-sanitized  the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# make compile-alone   compiles each file of csrc/ops, quant, plan and dnnl alone, not in its unit
 # make test-avx512     the C++ tests on emulated x86 CPUs (GTEST_FILTER=... selects tests)
 # make aarch64-kernels the C++ tests, cross-built for Arm, on emulated cores
 # make aarch64         the wheel, cross-built for Arm, and tests/aarch64 on emulated cores
@@ -26,7 +27,7 @@ SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLis
 .NOTPARALLEL:
 
 .PHONY: setup-demo setup-test demo test test-full test-kernels test-sanitized test-avx512 \
-  kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers docs clean
+  compile-alone kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers docs clean
 
 setup-demo setup-test: setup-%:
 	PYTHON="$(PYTHON)" $(SETUP) $*
@@ -39,7 +40,7 @@ test: export CPUACCEL_TEST_TIER = small
 test: setup-test test-kernels test-python
 
 test-full: export CPUACCEL_TEST_CALLS = whole
-test-full: setup-test test-kernels test-python test-sanitized aarch64-kernels
+test-full: setup-test test-kernels test-python compile-alone test-sanitized aarch64-kernels
 
 # The C++ tests, linked with the wheel's objects: each kernel is compiled once. Operands end at a
 # protected page (tests/cpp/guarded.h).
@@ -52,6 +53,12 @@ test-kernels: setup-test $(VENV)/.installed
 test-python: setup-test $(VENV)/.installed
 	$(PYTHON) tests/cpp/check_isa_objects.py build/wheel
 	$(BIN)/pytest --numprocesses $(JOBS)
+
+# Checks that no file needs what others of its unit include or define (cmake/Units.cmake).
+compile-alone: $(VENV)/.tools
+	cmake -S . -B build/alone -DCPUACCEL_UNITS=OFF -DCMAKE_BUILD_TYPE=Release \
+	  -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" -Dpybind11_DIR="$$($(BIN)/pybind11-config --cmakedir)"
+	$(PYTHON) tools/compile_alone.py build/alone --jobs $(JOBS)
 
 # The C++ tests and the kernels' benchmark under sanitizers. KERNELS=ref: the reference kernels and
 # everything that is not a kernel of one ISA, which takes a quarter of the time.
