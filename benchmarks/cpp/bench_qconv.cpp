@@ -13,15 +13,15 @@ struct Shape {
   int64_t IC, OC, G, size, K, S;
   int64_t N = 1;
   kernels::DstType type = kernels::DstType::u8;
-  kernels::ConvFunction function = kernels::ConvFunction::none;
+  Activation activation = Activation::none;
 };
 
 constexpr auto kF32 = kernels::DstType::f32;
 constexpr auto kU8 = kernels::DstType::u8;
-constexpr auto kGelu = kernels::ConvFunction::gelu;
-constexpr auto kGeluTanh = kernels::ConvFunction::gelu_tanh;
-constexpr auto kSilu = kernels::ConvFunction::silu;
-constexpr auto kHardswish = kernels::ConvFunction::hardswish;
+constexpr auto kGelu = Activation::gelu;
+constexpr auto kGeluTanh = Activation::gelu_tanh;
+constexpr auto kSilu = Activation::silu;
+constexpr auto kHardswish = Activation::hardswish;
 
 // Stems; grouped convolutions of resnext50, regnet_y_400mf and regnet_y_1_6gf; narrow 1x1 ones of
 // shufflenet, mobilenet and squeeze-and-excite; linear layers of one row; layers of resnet50; the
@@ -82,8 +82,7 @@ struct Data {
         src(uniform_u8(s.N * s.size * s.size * s.IC)),
         weights(
             kernels::qconv_pack(shape, bell_shaped_s8(s.OC * s.IC / s.G * s.K * s.K).data(), form)),
-        scales(static_cast<size_t>(s.OC),
-               s.function == kernels::ConvFunction::none ? 1e-4f : 1e-5f),
+        scales(static_cast<size_t>(s.OC), s.activation == Activation::none ? 1e-4f : 1e-5f),
         bias(static_cast<size_t>(s.OC), 1.0f) {
     if (bytes == Bytes::low) {
       std::transform(src.begin(), src.end(), src.begin(),
@@ -94,8 +93,8 @@ struct Data {
     call.IH = call.IW = s.size;
     call.OH = call.OW = (s.size - 1) / s.S + 1;
     call.dst.type = s.type;
-    call.dst.function = s.function;
-    if (s.function != kernels::ConvFunction::none && s.type != kernels::DstType::f32) {
+    call.dst.activation = s.activation;
+    if (s.activation != Activation::none && s.type != kernels::DstType::f32) {
       call.dst.inverse_scale = 20.0f;
     }
     dst.resize(static_cast<size_t>(s.N * call.OH * call.OW * s.OC * call.dst.element_size()));
@@ -116,17 +115,13 @@ struct Data {
 std::string ending(const Shape& s) {
   std::string text = s.N == 1 ? "" : " n" + std::to_string(s.N);
   text += s.type == kernels::DstType::f32 ? " f32" : "";
-  switch (s.function) {
-    case kernels::ConvFunction::hardswish:
-      return text + " hardswish";
-    case kernels::ConvFunction::silu:
-      return text + " silu";
-    case kernels::ConvFunction::gelu:
-      return text + " gelu";
-    case kernels::ConvFunction::gelu_tanh:
+  switch (s.activation) {
+    case Activation::none:
+      return text;
+    case Activation::gelu_tanh:
       return text + " tanh-gelu";
     default:
-      return text;
+      return text + " " + std::string(activation_name(s.activation));
   }
 }
 
@@ -168,7 +163,7 @@ Family bench_qconv() {
   for (const Bytes bytes : {Bytes::any, Bytes::low}) {
     for (const Shape& shape : kShapes) {
       // With 7-bit src, the cases with one row or image and no post-op are enough.
-      if (bytes == Bytes::any || (shape.N == 1 && shape.function == kernels::ConvFunction::none)) {
+      if (bytes == Bytes::any || (shape.N == 1 && shape.activation == Activation::none)) {
         family.cases.push_back(qconv_case(shape, bytes));
       }
     }

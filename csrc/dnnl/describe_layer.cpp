@@ -23,11 +23,12 @@ Tag channels_last(int spatial) {
   return spatial == 0 ? Tag::nc : spatial == 1 ? Tag::nwc : spatial == 2 ? Tag::nhwc : Tag::ndhwc;
 }
 
-// Appends an elementwise function of f32 values, which runs before the requantization's scale.
-void append_function(dnnl::post_ops& post, const Problem& p, dnnl::algorithm function,
-                     float alpha = 0.0f, float beta = 0.0f) {
-  post.append_eltwise(function, alpha, beta);
-  if (!p.f32_dst) {
+// Appends an elementwise function. If it does not commute with the requantization's scale, it gets
+// real numbers, and the scale comes after it.
+void append_eltwise(dnnl::post_ops& post, const Problem& p, dnnl::algorithm algorithm, float alpha,
+                    float beta) {
+  post.append_eltwise(algorithm, alpha, beta);
+  if (!p.f32_dst && !commutes_with_scales(p.post)) {
     post.append_eltwise(dnnl::algorithm::eltwise_linear, p.beta, 0.0f);
   }
 }
@@ -48,32 +49,23 @@ dnnl::primitive_attr attributes(const Problem& p) {
   switch (p.post) {
     case PostOp::none:
       break;
-    case PostOp::relu:
-      post.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-      break;
+#define CPUACCEL_ACTIVATION(name, function, alpha, beta, ...)        \
+  case PostOp::name:                                                 \
+    append_eltwise(post, p, dnnl::algorithm::function, alpha, beta); \
+    break;
+#include "base/activations.inc"
+#undef CPUACCEL_ACTIVATION
     case PostOp::leaky_relu:
-      post.append_eltwise(dnnl::algorithm::eltwise_relu, p.alpha, 0.0f);
+      append_eltwise(post, p, dnnl::algorithm::eltwise_relu, p.alpha, 0.0f);
       break;
     case PostOp::tanh:
-      append_function(post, p, dnnl::algorithm::eltwise_tanh);
-      break;
-    case PostOp::hardswish:
-      append_function(post, p, dnnl::algorithm::eltwise_hardswish, 1.0f / 6.0f, 0.5f);
-      break;
-    case PostOp::silu:
-      append_function(post, p, dnnl::algorithm::eltwise_swish, 1.0f);
-      break;
-    case PostOp::gelu:
-      append_function(post, p, dnnl::algorithm::eltwise_gelu_erf);
-      break;
-    case PostOp::gelu_tanh:
-      append_function(post, p, dnnl::algorithm::eltwise_gelu_tanh);
+      append_eltwise(post, p, dnnl::algorithm::eltwise_tanh, 0.0f, 0.0f);
       break;
     case PostOp::sum:
     case PostOp::sum_relu:
       post.append_sum(p.alpha, p.sum_zero_point, p.f32_dst ? Type::f32 : Type::u8);
       if (p.post == PostOp::sum_relu) {
-        post.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+        append_eltwise(post, p, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
       }
       break;
   }

@@ -17,6 +17,23 @@ std::string joined(const std::array<int64_t, 3>& dims, int count) {
   return text;
 }
 
+std::string text_of(PostOp post) {
+  switch (post) {
+    case PostOp::none:
+      return "";
+    case PostOp::leaky_relu:
+      return "+leaky_relu";
+    case PostOp::tanh:
+      return "+tanh";
+    case PostOp::sum:
+      return "+sum";
+    case PostOp::sum_relu:
+      return "+sum+relu";
+    default:
+      return "+" + std::string(activation_name(*activation_of(post)));
+  }
+}
+
 }  // namespace
 
 int64_t volume(const std::array<int64_t, 3>& sizes, int spatial) {
@@ -50,11 +67,8 @@ size_t hash(const Problem& p) noexcept {
 
 std::string to_string(const Problem& p) {
   constexpr std::array<const char*, 3> kinds{"conv", "deconv", "matmul"};
-  constexpr std::array<const char*, 10> posts{"",      "+relu",     "+leaky_relu", "+tanh",
-                                              "+sum",  "+sum+relu", "+hardswish",  "+silu",
-                                              "+gelu", "+gelu_tanh"};
   std::string text = kinds[static_cast<size_t>(p.kind)];
-  text += posts[static_cast<size_t>(p.post)];
+  text += text_of(p.post);
   text += p.f32_dst ? " u8s8f32" : " u8s8u8";
   text += " n" + std::to_string(p.N) + " ic" + std::to_string(p.IC) + " oc" + std::to_string(p.OC);
   if (p.spatial > 0) {

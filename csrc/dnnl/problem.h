@@ -19,8 +19,8 @@ enum class Kind : uint8_t { convolution, deconvolution, matmul };
 // Parameters of post-ops:
 //   leaky_relu: alpha is the negative slope
 //   sum, sum_relu: dst += alpha * (dst_before - sum_zero_point)
-//   tanh, hardswish, silu, gelu, gelu_tanh: beta is the scale of the requantization, which comes
-//     after them; 1 for an f32 dst
+//   tanh and all activations but relu: beta is the scale of the requantization, which comes after
+//     them; 1 for an f32 dst
 // src u8 N x spatial x IC (channels last), weights s8, dst u8 or f32 N x spatial x OC.
 // matmul: spatial == 0, src N x IC (row major), weights IC x OC, dst N x OC.
 struct Problem {

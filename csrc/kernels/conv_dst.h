@@ -4,29 +4,25 @@
 
 #include <cstdint>
 
+#include "base/activation.h"
+
 namespace cpuaccel::kernels {
 
-// real = function(fma(float(acc), scales[oc], bias[oc]))
+// real = activation(fma(float(acc), scales[oc], bias[oc]))
 //   u8:  clamp(round_half_to_even(real * inverse_scale) + zero_point, min, max)
 //   s8:  computed as u8 and then flipped: zero_point, min and max are the result's plus 128
 //   f32: real
+// Errors of activations, none of which increases |x|: silu at most 4 * 2^-24 of the result, plus
+// 1e-36; gelu and gelu_tanh at most 2^-20 * |x|.
 // For u8 and s8 |real * inverse_scale| must be below 2^31: conv_dst_in_range() checks it.
 enum class DstType : uint8_t { u8, s8, f32 };
-
-// The post-op that is applied to real numbers before they are rounded. No post-op increases |x|.
-//   relu       max(x, 0)
-//   hardswish  x * min(max(x + 3, 0), 6) / 6
-//   silu       x / (1 + exp(-x)); error at most 4 * 2^-24 of the result, plus 1e-36
-//   gelu       x * (1 + erf(x / sqrt(2))) / 2; error at most 2^-20 * |x|
-//   gelu_tanh  x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2; error as for gelu
-enum class ConvFunction : uint8_t { none, relu, hardswish, silu, gelu, gelu_tanh };
 
 struct ConvDst {
   void* data = nullptr;
   DstType type = DstType::u8;
   const float* scales = nullptr;  // OC
   const float* bias = nullptr;    // OC
-  ConvFunction function = ConvFunction::none;
+  Activation activation = Activation::none;
   // 1 if there is no post-op: scales and bias then include it.
   float inverse_scale = 1.0f;
   int32_t zero_point = 0;      // 0 .. 255

@@ -5,32 +5,14 @@
 #include <cstdint>
 
 #include "kernels/conv_dst.h"
-#include "kernels/float_vectors/functions_ref.h"
+#include "kernels/float_vectors/activations_ref.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-inline float function_ref(ConvFunction function, float x) {
-  switch (function) {
-    case ConvFunction::relu:
-      return relu_ref(x);
-    case ConvFunction::hardswish:
-      return hardswish_ref(x);
-    case ConvFunction::silu:
-      return silu_ref(x);
-    case ConvFunction::gelu:
-      return gelu_ref(x);
-    case ConvFunction::gelu_tanh:
-      return gelu_tanh_ref(x);
-    case ConvFunction::none:
-      break;
-  }
-  return x;
-}
-
 // Writes element `offset`: applies the post-op to `real`, then requantizes it.
 inline void store_real_ref(const ConvDst& dst, int64_t offset, float real) {
-  real = function_ref(dst.function, real);
+  real = activation_ref(dst.activation, real);
   if (dst.type == DstType::f32) {
     static_cast<float*>(dst.data)[offset] = real;
     return;

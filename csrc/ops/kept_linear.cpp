@@ -3,9 +3,9 @@
 //   result[..., n] = f(bias[n] + sum over k of input[..., k] * weight[n, k])
 //
 // weight: out_features x in_features. Result and bias have input's type. That may be bfloat16 for a
-// float32 weight, which is rounded when it is packed. f is "" (nothing) or a post-op of
-// post_op.cpp. The weight is packed once (packed_weight_cache.h). Other types, sizes and layouts
-// fall back to torch's ops.
+// float32 weight, which is rounded when it is packed. f is "" (nothing) or a name of
+// base/activations.inc. The weight is packed once (packed_weight_cache.h). Other types, sizes and
+// layouts fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/linear.h>
@@ -15,10 +15,10 @@
 #include <string>
 
 #include "base/plugin.h"
+#include "ops/activation.h"
 #include "ops/data_type.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/packed_weight_cache.h"
-#include "ops/post_op.h"
 #include "ops/prepack/linear.h"
 #include "ops/reasons.h"
 #include "ops/registered_op.h"
@@ -31,9 +31,9 @@ namespace {
 constexpr auto kKeptLinear = "cpuaccel::kept_linear";
 
 at::Tensor kept_linear_by_torch(const at::Tensor& input, const at::Tensor& weight,
-                                const std::optional<at::Tensor>& bias, const PostOp* post_op) {
+                                const std::optional<at::Tensor>& bias, Activation activation) {
   const at::Tensor result = at::linear(input, weight.to(input.scalar_type()), bias);
-  return post_op == nullptr ? result : post_op->by_torch(result);
+  return activate(activation, result);
 }
 
 const char* kept_linear_fallback_reason(const at::Tensor& input, const at::Tensor& weight) {
@@ -59,7 +59,7 @@ bool in_pairs(const at::Tensor& input, const at::Tensor& weight) {
 
 at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, const std::string& function) {
-  const PostOp* post_op = find_post_op(kKeptLinear, function);
+  const Activation activation = find_activation(kKeptLinear, function);
   const char* reason = kept_linear_fallback_reason(input, weight);
   if (reason == nullptr) {
     const auto cached = PackedWeightCache::instance().get(weight, in_pairs(input, weight));
@@ -67,11 +67,11 @@ at::Tensor kept_linear(const at::Tensor& input, const at::Tensor& weight,
     const PackedView view(kKeptLinear, cached.values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {
-      return packed_product(input, cached.values, view, shape, bias, gemm_after(post_op));
+      return packed_product(input, cached.values, view, shape, bias, gemm_after(activation));
     }
   }
   report_fallback("kept_linear", reason);
-  return kept_linear_by_torch(input, weight, bias, post_op);
+  return kept_linear_by_torch(input, weight, bias, activation);
 }
 
 // No gradient: compiled graphs contain their own. Calls with tangents run torch's linear.
@@ -80,7 +80,7 @@ at::Tensor autograd_kept_linear(const at::Tensor& input, const at::Tensor& weigh
                                 const std::string& function) {
   if (is_transformed({&input, &weight, pointer_to(bias)})) {
     report_fallback("kept_linear", kTransformed);
-    return kept_linear_by_torch(input, weight, bias, find_post_op(kKeptLinear, function));
+    return kept_linear_by_torch(input, weight, bias, find_activation(kKeptLinear, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
                                const std::optional<at::Tensor>&, const std::string&);

@@ -14,9 +14,9 @@
 #include <unordered_map>
 
 #include "base/fork.h"
+#include "ops/activation.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
-#include "ops/post_op.h"
 #include "ops/prepack/linear.h"
 #include "ops/torch_kernel.h"
 
@@ -64,23 +64,23 @@ class FrozenWeights {
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;
 };
 
-// Maps Inductor's names of post-ops to cpuaccel's; nullopt for others.
-std::optional<std::string_view> post_op_name(std::string_view attr,
-                                             std::optional<std::string_view> algorithm) {
+// The activation of Inductor's name; nullopt if cpuaccel does not have it.
+std::optional<Activation> activation_of(std::string_view attr,
+                                        std::optional<std::string_view> algorithm) {
   if (attr == "none") {
-    return "";
+    return Activation::none;
   }
   if (attr == "swish") {
-    return "silu";
+    return Activation::silu;
   }
   if (attr == "gelu") {
-    return algorithm == "tanh" ? "gelu_tanh" : "gelu";
+    return algorithm == "tanh" ? Activation::gelu_tanh : Activation::gelu;
   }
-  return attr == "relu" || attr == "hardswish" ? std::optional(attr) : std::nullopt;
+  return attr == "relu" || attr == "hardswish" ? activation_named(attr) : std::nullopt;
 }
 
-const char* linear_fallback_reason(const at::Tensor& X, const at::Tensor& W, bool has_post_op) {
-  if (!has_post_op) {
+const char* linear_fallback_reason(const at::Tensor& X, const at::Tensor& W, bool has_activation) {
+  if (!has_activation) {
     return "unsupported post-op";
   }
   const bool types = X.scalar_type() == W.scalar_type() &&
@@ -94,8 +94,8 @@ template <OpName kName>
 at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const OptionalTensor& B,
                             std::string_view attr, Scalars scalars,
                             std::optional<std::string_view> algorithm) {
-  const auto name = post_op_name(attr, algorithm);
-  const char* reason = linear_fallback_reason(X, W, name.has_value());
+  const auto activation = activation_of(attr, algorithm);
+  const char* reason = linear_fallback_reason(X, W, activation.has_value());
   if (reason == nullptr) {
     const bool pairs = packs_pairs() && (X.scalar_type() == at::kBFloat16 || fastmath_on());
     const auto cached = FrozenWeights::instance().get(W, pairs);
@@ -103,8 +103,7 @@ at::Tensor linear_pointwise(const at::Tensor& X, const at::Tensor& W, const Opti
     const PackedView view(kName.text, cached.values, shape);
     reason = packed_product_fallback_reason(X, view, shape, B, true);
     if (reason == nullptr) {
-      return packed_product(X, cached.values, view, shape, B,
-                            gemm_after(find_post_op(kName.text, *name)));
+      return packed_product(X, cached.values, view, shape, B, gemm_after(*activation));
     }
   }
   report_fallback(kName.text, reason);

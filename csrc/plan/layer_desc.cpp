@@ -37,7 +37,7 @@ std::vector<Argument> inputs_of(const LayerDesc& layer) {
 
 std::unique_ptr<Step> step_of(const std::vector<LayerDesc>& layer,
                               const std::vector<Argument>& more, const std::vector<Argument>& bound,
-                              std::optional<kernels::FloatFunction> eltwise) {
+                              Activation eltwise) {
   std::vector<std::unique_ptr<PrimitiveStep>> slices;
   for (const auto& slice : layer) {
     auto inputs = inputs_of(slice);

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "plan/primitive_step.h"
@@ -25,6 +24,6 @@ std::vector<PrimitiveStep::Argument> inputs_of(const LayerDesc& layer);
 std::unique_ptr<Step> step_of(const std::vector<LayerDesc>& layer,
                               const std::vector<PrimitiveStep::Argument>& more,
                               const std::vector<PrimitiveStep::Argument>& bound,
-                              std::optional<kernels::FloatFunction> eltwise);
+                              Activation eltwise);
 
 }  // namespace cpuaccel::plan

@@ -25,13 +25,13 @@ bool multiplies_in_bf16(const Building& building, const Layer& layer) {
          building.type(layer.weights) == DataType::f32;
 }
 
-// The last post-op, if cpuaccel's kernel may apply it after the primitive.
-std::optional<kernels::FloatFunction> eltwise_at_end(const Building& building, const Layer& layer) {
+// The last post-op if cpuaccel's kernel may apply it after the primitive, else none.
+Activation eltwise_at_end(const Building& building, const Layer& layer) {
   if (layer.post_ops.empty() || !is_f32_or_bf16(building.type(layer.dst))) {
-    return std::nullopt;
+    return Activation::none;
   }
-  const auto found = eltwise_of(layer.post_ops.back());
-  return found && is_slow_in_onednn(*found) ? found : std::nullopt;
+  const Activation found = eltwise_of(layer.post_ops.back());
+  return is_slow_in_onednn(found) ? found : Activation::none;
 }
 
 std::string text_of(const memory::desc& desc) {
@@ -128,9 +128,9 @@ std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
 // matrix products are not faster.
 LayerVariant variant_of(const Building& building, const Layer& layer, const Form& whole,
                         const std::vector<Form>& slices, DataType weights_type) {
-  const auto eltwise = eltwise_at_end(building, layer);
-  if ((layer.kind == Layer::Kind::matmul && !eltwise) || !building.is_constant(layer.weights) ||
-      building.constant(layer.weights) == nullptr ||
+  const Activation eltwise = eltwise_at_end(building, layer);
+  if ((layer.kind == Layer::Kind::matmul && eltwise == Activation::none) ||
+      !building.is_constant(layer.weights) || building.constant(layer.weights) == nullptr ||
       count_of(whole.shaped.weights.sizes) > kMostTunedWeights) {
     return {};
   }
@@ -191,9 +191,8 @@ std::optional<Prepared> prepare(Building& building, const Layer& layer) {
   return Prepared{std::move(*whole), variant, std::move(descs), weights_type};
 }
 
-std::optional<kernels::FloatFunction> eltwise_after(const Building& building, const Layer& layer,
-                                                    LayerVariant variant) {
-  return variant.eltwise_after ? eltwise_at_end(building, layer) : std::nullopt;
+Activation eltwise_after(const Building& building, const Layer& layer, LayerVariant variant) {
+  return variant.eltwise_after ? eltwise_at_end(building, layer) : Activation::none;
 }
 
 }  // namespace

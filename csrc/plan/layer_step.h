@@ -20,7 +20,7 @@ bool add_layer(Building& building, const Layer& layer);
 // The primitives that add_layer() uses.
 struct LayerPrimitives {
   std::vector<LayerDesc> descs;  // one, or one for each slice
-  std::optional<kernels::FloatFunction> eltwise;
+  Activation eltwise = Activation::none;
   dnnl::primitive_desc_base whole;  // unsliced, by oneDNN's choice
 };
 // nullopt where add_layer() adds nothing. Throws dnnl::error if oneDNN has no such primitive.

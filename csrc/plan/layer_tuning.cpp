@@ -65,12 +65,12 @@ void add_candidates(std::vector<Candidate>& found, LayerVariant variant,
 }
 
 // All variants, oneDNN's own choice first.
-std::vector<Candidate> candidates_of(std::optional<kernels::FloatFunction> eltwise,
-                                     bool may_be_sliced, const DescsOfVariant& descs_of) {
+std::vector<Candidate> candidates_of(Activation eltwise, bool may_be_sliced,
+                                     const DescsOfVariant& descs_of) {
   std::vector<Candidate> found;
   for (const bool sliced : {false, true}) {
     for (const bool after : {false, true}) {
-      if ((!sliced || may_be_sliced) && (!after || eltwise)) {
+      if ((!sliced || may_be_sliced) && (!after || eltwise != Activation::none)) {
         add_candidates(found, {0, after, sliced}, descs_of);
       }
     }
@@ -78,7 +78,7 @@ std::vector<Candidate> candidates_of(std::optional<kernels::FloatFunction> eltwi
   return found;
 }
 
-std::vector<Timing> time_variants(std::optional<kernels::FloatFunction> eltwise, bool may_be_sliced,
+std::vector<Timing> time_variants(Activation eltwise, bool may_be_sliced,
                                   const DescsOfVariant& descs_of) {
   auto candidates = candidates_of(eltwise, may_be_sliced, descs_of);
   if (candidates.size() < 2) {
@@ -88,7 +88,7 @@ std::vector<Timing> time_variants(std::optional<kernels::FloatFunction> eltwise,
   std::vector<float> expected;
   for (auto& candidate : candidates) {
     const bool after = candidate.timing.variant.eltwise_after;
-    candidate.step = data.step(candidate.descs, after ? eltwise : std::nullopt);
+    candidate.step = data.step(candidate.descs, after ? eltwise : Activation::none);
     data.run(*candidate.step);
     if (expected.empty()) {
       expected = data.results();
@@ -115,8 +115,8 @@ bool is_reference(const dnnl::primitive_desc_base& desc) {
   return name.starts_with("ref") || name.starts_with("gemm:ref");
 }
 
-LayerVariant fastest_variant(const std::string& key, std::optional<kernels::FloatFunction> eltwise,
-                             bool may_be_sliced, const DescsOfVariant& descs_of) {
+LayerVariant fastest_variant(const std::string& key, Activation eltwise, bool may_be_sliced,
+                             const DescsOfVariant& descs_of) {
   if (!dnnl_layer::tuning_enabled()) {
     return {};
   }
@@ -136,7 +136,8 @@ LayerVariant fastest_variant(const std::string& key, std::optional<kernels::Floa
     return result_of(variant);
   };
   auto variant = variant_of(dnnl_layer::tuning_result(key, tune, with_first_implementation));
-  variant.eltwise_after = variant.eltwise_after && eltwise;  // even if a cache file says so
+  // Even if a cache file says otherwise.
+  variant.eltwise_after = variant.eltwise_after && eltwise != Activation::none;
   variant.sliced = variant.sliced && may_be_sliced;
   return variant;
 }

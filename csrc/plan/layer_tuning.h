@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +24,8 @@ using DescsOfVariant = std::function<std::vector<LayerDesc>(LayerVariant)>;
 // choice. `eltwise` is the last post-op if cpuaccel's kernel may apply it. If the layer
 // `may_be_sliced`, it is sliced unless another variant is clearly faster, because slices gain more
 // in a team.
-LayerVariant fastest_variant(const std::string& key, std::optional<kernels::FloatFunction> eltwise,
-                             bool may_be_sliced, const DescsOfVariant& descs_of);
+LayerVariant fastest_variant(const std::string& key, Activation eltwise, bool may_be_sliced,
+                             const DescsOfVariant& descs_of);
 
 // Whether it is one of oneDNN's reference implementations.
 bool is_reference(const dnnl::primitive_desc_base& desc);

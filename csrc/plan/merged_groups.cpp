@@ -65,7 +65,7 @@ int64_t fastest(const std::string& key, const Shaped& shaped) {
     try {
       const auto desc = desc_of(shaped, merged);
       TuningData data(desc);
-      auto step = data.step({{desc}}, std::nullopt);
+      auto step = data.step({{desc}}, Activation::none);
       found.push_back({{merged, name_of(merged, desc)}, std::move(data), std::move(step)});
     } catch (const dnnl::error&) {
       continue;

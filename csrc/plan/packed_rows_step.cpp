@@ -49,8 +49,10 @@ class PackedRowsStep : public Step {
   std::shared_ptr<const PackedMatrix> weights_;
 };
 
-// The number of a type in keys of the tuning cache. Files of earlier versions have these numbers.
+// The numbers of a type and of an activation in keys of the tuning cache. Files of earlier versions
+// have these numbers.
 int key_number(DataType type) { return type == DataType::bf16 ? 1 : 0; }
+int key_number(Activation activation) { return static_cast<int>(activation) - 1; }
 
 // The key in the tuning cache: everything that decides which is faster. `over`: whether oneDNN's
 // sum overwrites its addend.
@@ -71,7 +73,9 @@ std::string tuning_key(const RowsCall& rows, bool bf16, bool over) {
   if (rows.addend) {
     text += " sum" + std::to_string(key_number(call.c.type)) + (over ? " over" : "");
   }
-  text += rows.eltwise ? " function" + std::to_string(static_cast<int>(*rows.eltwise)) : "";
+  if (rows.eltwise != Activation::none) {
+    text += " function" + std::to_string(key_number(rows.eltwise));
+  }
   return text + " " + dnnl_layer::tuning_conditions();
 }
 

@@ -52,7 +52,8 @@ std::unique_ptr<PrimitiveStep::Context> PrimitiveStep::acquire() const {
 }
 
 std::string PrimitiveStep::kernel() const {
-  return std::string("onednn ") + desc_.impl_info_str() + (eltwise ? "+eltwise" : "");
+  return std::string("onednn ") + desc_.impl_info_str() +
+         (eltwise != Activation::none ? "+eltwise" : "");
 }
 
 void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) const {
@@ -72,10 +73,10 @@ void PrimitiveStep::run(std::span<void* const> in, std::span<void* const> out) c
                                                  context->arguments.data()),
                           "could not execute a oneDNN primitive");
   idle_.give(std::move(context));
-  if (eltwise) {
+  if (eltwise != Activation::none) {
     const auto& dst = outputs_.front();
     const auto type = dnnl_layer::data_type(dst.desc.get_data_type());
-    apply_eltwise(*eltwise, type, static_cast<std::byte*>(out.front()) + dst.first,
+    apply_eltwise(eltwise, type, static_cast<std::byte*>(out.front()) + dst.first,
                   count_of(dst.desc.get_dims()));
   }
 }

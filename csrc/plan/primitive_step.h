@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/idle.h"
@@ -28,7 +27,7 @@ class PrimitiveStep : public Step {
   PrimitiveStep& operator=(const PrimitiveStep&) = delete;
 
   // A post-op that is applied in place to the first of `out`, which has no gaps.
-  std::optional<kernels::FloatFunction> eltwise;
+  Activation eltwise = Activation::none;
 
   void prepare() override;
   void run(std::span<void* const> in, std::span<void* const> out) const override;

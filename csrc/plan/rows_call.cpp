@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/eltwise_f32/eltwise_f32.h"
+
 namespace cpuaccel::plan {
 namespace {
 
@@ -48,7 +50,7 @@ bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& 
   }
   if (next != post_ops.end()) {
     rows.eltwise = eltwise_of(*next);
-    if (!rows.eltwise) {
+    if (rows.eltwise == Activation::none) {
       return false;
     }
     ++next;
@@ -88,8 +90,8 @@ kernels::GemmCall RowsCall::on(std::span<void* const> in, size_t next, void* to)
   now.bias.data = bias ? in[next++] : nullptr;
   now.c.data = addend ? in[next] : nullptr;
   now.dst.data = to;
-  if (eltwise) {
-    now.after = {kernels::eltwise_f32_of, &*eltwise};
+  if (eltwise != Activation::none) {
+    now.after = {kernels::eltwise_f32_of, &eltwise};
   }
   return now;
 }

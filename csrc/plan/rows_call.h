@@ -14,7 +14,7 @@ namespace cpuaccel::plan {
 struct RowsCall {
   kernels::GemmCall call;  // without pointers
   std::optional<Id> bias, addend;
-  std::optional<kernels::FloatFunction> eltwise;
+  Activation eltwise = Activation::none;
   TensorDesc src, dst;
   bool is_of_pixels = false;  // a convolution
 

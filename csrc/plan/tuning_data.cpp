@@ -68,8 +68,7 @@ TuningData::TuningData(const dnnl::primitive_desc_base& desc)
   }
 }
 
-std::unique_ptr<Step> TuningData::step(const std::vector<LayerDesc>& layer,
-                                       std::optional<kernels::FloatFunction> eltwise) {
+std::unique_ptr<Step> TuningData::step(const std::vector<LayerDesc>& layer, Activation eltwise) {
   const auto weights = layer.front().desc.query_md(dnnl::query::weights_md);
   // The same kind of memory as a plan's packed weights.
   auto packed = filled(huge_page_block(weights.get_size()), weights, weights_);

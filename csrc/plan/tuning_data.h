@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +24,7 @@ class TuningData {
   explicit TuningData(const dnnl::primitive_desc_base& desc);
 
   // A variant, ready to run, with its own weights and perhaps a cpuaccel post-op on its output.
-  std::unique_ptr<Step> step(const std::vector<LayerDesc>& layer,
-                             std::optional<kernels::FloatFunction> eltwise);
+  std::unique_ptr<Step> step(const std::vector<LayerDesc>& layer, Activation eltwise);
 
   // The seconds of one run, whose results are in results() afterwards. dst has the same content
   // before each run, because some variants add to it. `run` gets the source, the bias and the

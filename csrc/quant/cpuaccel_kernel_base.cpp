@@ -13,26 +13,6 @@ void run_byte_post_ops(const void* context, uint8_t* dst, int64_t offset, int64_
   apply_byte_post_ops(byte_post_ops, dst + offset, count);
 }
 
-// Returns nullopt if cpuaccel's kernels do not fuse it.
-std::optional<kernels::ConvFunction> function_of(PostOp post) {
-  switch (post) {
-    case PostOp::none:
-      return kernels::ConvFunction::none;
-    case PostOp::relu:
-      return kernels::ConvFunction::relu;
-    case PostOp::hardswish:
-      return kernels::ConvFunction::hardswish;
-    case PostOp::silu:
-      return kernels::ConvFunction::silu;
-    case PostOp::gelu:
-      return kernels::ConvFunction::gelu;
-    case PostOp::gelu_tanh:
-      return kernels::ConvFunction::gelu_tanh;
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace
 
 at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& values, int sign) {
@@ -52,21 +32,22 @@ at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& value
 }
 
 const char* CpuaccelKernel::unsupported_reason(const QuantCall& call) {
-  return function_of(call.post) ? nullptr
-                                : "cpuaccel's kernels do not fuse add, leaky_relu or tanh";
+  return dnnl_layer::activation_of(call.post)
+             ? nullptr
+             : "cpuaccel's kernels do not fuse add, leaky_relu or tanh";
 }
 
 std::optional<CpuaccelKernel::Result> CpuaccelKernel::result_of(const QuantCall& call,
                                                                 int64_t magnitude) {
   const bool relu = call.post == PostOp::relu;
   // For integers, ReLU is a lower bound of the result.
-  const auto function =
-      relu && !call.f32_dst ? kernels::ConvFunction::none : *function_of(call.post);
-  const bool fold_dst = !call.f32_dst && function == kernels::ConvFunction::none;
+  const auto activation =
+      relu && !call.f32_dst ? Activation::none : *dnnl_layer::activation_of(call.post);
+  const bool fold_dst = !call.f32_dst && activation == Activation::none;
   Result result;
   result.params = requantization_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
   result.bias = layer_.bias ? result.params->dst_bias.data() : no_bias_.data();
-  result.function = function;
+  result.activation = activation;
   result.inverse_scale = call.f32_dst || fold_dst ? 1.0f : 1.0f / call.dst_scale;
   result.zero_point = call.dst_zero_point + shift(call);
   result.min = relu ? static_cast<uint8_t>(result.zero_point) : uint8_t{0};

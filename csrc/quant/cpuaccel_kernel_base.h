@@ -30,7 +30,7 @@ class CpuaccelKernel : public Kernel {
   struct Result {
     std::shared_ptr<const RequantizationParams> params;
     const float* bias = nullptr;
-    kernels::ConvFunction function = kernels::ConvFunction::none;
+    Activation activation = Activation::none;
     float inverse_scale = 1.0f;
     int32_t zero_point = 0;
     uint8_t min = 0;
@@ -42,7 +42,7 @@ class CpuaccelKernel : public Kernel {
       dst.type = call.f32_dst ? Type::f32 : call.s8 ? Type::s8 : Type::u8;
       dst.scales = params->dst_scales.data();
       dst.bias = bias;
-      dst.function = function;
+      dst.activation = activation;
       dst.inverse_scale = inverse_scale;
       dst.zero_point = zero_point;
       dst.min = min;

@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 
+#include "ops/activation.h"
+
 namespace cpuaccel::quant {
 namespace {
 
@@ -16,7 +18,6 @@ void apply_post(at::Tensor& real, const at::Tensor& accum, PostOp post, double n
     real.add_(accum.dequantize());
   }
   switch (post) {
-    case PostOp::relu:
     case PostOp::sum_relu:
       real.relu_();
       break;
@@ -26,21 +27,10 @@ void apply_post(at::Tensor& real, const at::Tensor& accum, PostOp post, double n
     case PostOp::tanh:
       real.tanh_();
       break;
-    case PostOp::hardswish:
-      at::hardswish_(real);
-      break;
-    case PostOp::silu:
-      at::silu_(real);
-      break;
-    case PostOp::gelu:
-      at::gelu_(real);
-      break;
-    case PostOp::gelu_tanh:
-      at::gelu_(real, "tanh");
-      break;
-    case PostOp::none:
     case PostOp::sum:
       break;
+    default:
+      ops::activate_(*dnnl_layer::activation_of(post), real);
   }
 }
 

@@ -29,25 +29,6 @@ constexpr const char* kNoImplementation = "oneDNN has no fast kernel for this sh
 constexpr const char* kWrongCompensation =
     "oneDNN 3.2 gives wrong results for depthwise layers of 8 or 16 taps with a source zero point";
 
-// Whether post(scale * x) is scale * post(x).
-bool commutes_with_scales(PostOp post) {
-  switch (post) {
-    case PostOp::tanh:
-    case PostOp::hardswish:
-    case PostOp::silu:
-    case PostOp::gelu:
-    case PostOp::gelu_tanh:
-      return false;
-    case PostOp::none:
-    case PostOp::relu:
-    case PostOp::leaky_relu:
-    case PostOp::sum:
-    case PostOp::sum_relu:
-      return true;
-  }
-  return false;
-}
-
 dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias) {
   dl::Problem p;
   p.kind = shape.kind == LayerKind::linear ? dl::Kind::matmul
@@ -77,7 +58,7 @@ dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias
     default:
       break;
   }
-  if (!commutes_with_scales(call.post)) {
+  if (!dl::commutes_with_scales(call.post)) {
     p.beta = call.f32_dst ? 1.0f : 1.0f / call.dst_scale;
   }
   for (size_t i = 0; i < static_cast<size_t>(shape.spatial); ++i) {
@@ -144,7 +125,7 @@ class OnednnKernel final : public Kernel {
     if (!bound->primitive) {
       return kNoImplementation;
     }
-    const bool fold_dst = !call.f32_dst && commutes_with_scales(call.post);
+    const bool fold_dst = !call.f32_dst && dl::commutes_with_scales(call.post);
     const auto params =
         requantization_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f,
                             bound->zero_point_in_bias ? call.dst_zero_point : 0);

@@ -39,6 +39,13 @@ bool may_replace(Provider from, Provider to, const QuantCall& call) {
   return call.f32_dst || (from != Provider::onednn && to != Provider::onednn);
 }
 
+// The number of a post-op in keys of the tuning cache. Files of earlier versions have these
+// numbers: relu's is 1, then come the post-ops that are not activations, then other activations.
+int key_number(PostOp post) {
+  const int number = static_cast<int>(post), first = static_cast<int>(PostOp::leaky_relu);
+  return number >= first ? number - first + 2 : number > 1 ? number + 4 : number;
+}
+
 // The key in the tuning cache: everything about a call that decides how long a provider takes.
 std::string tuning_key(const LayerWeight& layer, const QuantCall& call) {
   std::ostringstream text;
@@ -46,7 +53,7 @@ std::string tuning_key(const LayerWeight& layer, const QuantCall& call) {
   for (const int64_t size : call.src_dims) {
     text << ' ' << size;
   }
-  text << " post" << static_cast<int>(call.post) << (call.src_f32 != nullptr ? " f32_src" : "")
+  text << " post" << key_number(call.post) << (call.src_f32 != nullptr ? " f32_src" : "")
        << (call.f32_dst ? " f32_dst" : "") << (call.src_zero_point != 0 ? " src_zp" : "")
        << (layer.symmetric() ? "" : " weights_zp") << (reads_cold_weights(call) ? " cold" : "");
   if (call.byte_post_ops != nullptr) {

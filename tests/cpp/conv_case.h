@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "exact_function.h"
+#include "exact_activation.h"
 #include "guarded.h"
 #include "kernels/conv_dst.h"
 
@@ -127,8 +127,8 @@ class DstCase {
     dst_.scales = scales_.data();
     dst_.bias = bias_.data();
     dst_.zero_point = byte(random);
-    dst_.function = kConvFunctions[static_cast<size_t>(byte(random)) % kConvFunctions.size()];
-    if (dst_.function != ConvFunction::none) {
+    dst_.activation = kActivations[static_cast<size_t>(byte(random)) % kActivations.size()];
+    if (dst_.activation != Activation::none) {
       dst_.inverse_scale = type == DstType::f32 ? 1.0f : scale(random);
       for (auto& each : scales_) {
         each *= 0.05f;  // where post-ops are not linear
@@ -157,8 +157,8 @@ class DstCase {
       const auto c = static_cast<size_t>(i % OC_);
       const float sum =
           std::fma(static_cast<float>(accumulators[static_cast<size_t>(i)]), scales_[c], bias_[c]);
-      const double real = exact_function(dst_.function, static_cast<double>(sum));
-      const double error = function_error(dst_.function, static_cast<double>(sum));
+      const double real = exact_activation(dst_.activation, static_cast<double>(sum));
+      const double error = activation_error(dst_.activation, static_cast<double>(sum));
       if (dst_.type == DstType::f32) {
         ASSERT_NEAR(static_cast<double>(static_cast<const float*>(dst_.data)[i]), real, error)
             << "element " << i;

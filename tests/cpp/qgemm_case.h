@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "conv_case.h"
-#include "exact_function.h"
+#include "exact_activation.h"
 #include "guarded.h"
 #include "kernels/qgemm/qgemm.h"
 
@@ -53,9 +53,9 @@ class QgemmCase {
       scales_.push_back(uniform(0.5f, 2.0f) * 100.0f / typical);
       bias_.push_back(uniform(-40.0f, 40.0f));
     }
-    call_.dst.function =
-        kConvFunctions[static_cast<size_t>(pick(0, static_cast<int>(kConvFunctions.size()) - 1))];
-    if (call_.dst.function != ConvFunction::none) {
+    call_.dst.activation =
+        kActivations[static_cast<size_t>(pick(0, static_cast<int>(kActivations.size()) - 1))];
+    if (call_.dst.activation != Activation::none) {
       call_.dst.inverse_scale = is_real() ? 1.0f : uniform(0.5f, 2.0f);
       for (float& scale : scales_) {
         scale *= 0.05f;  // where post-ops are not linear
@@ -242,8 +242,8 @@ class QgemmCase {
     const float scaled = static_cast<float>(acc) * row_scales_[static_cast<size_t>(m)];
     const float bias = call_.dst.bias != nullptr ? bias_[column] : 0.0f;
     const auto sum = static_cast<double>(std::fma(scaled, scales_[column], bias));
-    const double real = exact_function(call_.dst.function, sum);
-    const double error = function_error(call_.dst.function, sum);
+    const double real = exact_activation(call_.dst.activation, sum);
+    const double error = activation_error(call_.dst.activation, sum);
     switch (dst_type_) {
       case QgemmDstType::f32:
         ASSERT_NEAR(static_cast<double>(got<float>(m, n)), real, error) << where();

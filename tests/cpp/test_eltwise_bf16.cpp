@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "exact_function.h"
+#include "exact_activation.h"
 #include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/eltwise_bf16/eltwise_bf16.h"
@@ -27,14 +27,14 @@ double allowed(double x, double exact) {
 }
 
 void check(EltwiseBf16Function* row, const GuardedVector<uint16_t>& src) {
-  for (const auto& [function, same] : kFloatFunctions) {
+  for (const Activation activation : kActivations) {
     auto values = src;
-    row(function, values.data(), static_cast<int64_t>(values.size()));
+    row(activation, values.data(), static_cast<int64_t>(values.size()));
     for (size_t i = 0; i < src.size(); ++i) {
       const auto x = static_cast<double>(bf16_to_float(src[i]));
-      const double exact = exact_function(same, x);
+      const double exact = exact_activation(activation, x);
       ASSERT_NEAR(static_cast<double>(bf16_to_float(values[i])), exact, allowed(x, exact))
-          << "function " << static_cast<int>(function) << " of " << x;
+          << activation_name(activation) << " of " << x;
     }
   }
 }
@@ -62,13 +62,13 @@ TEST_P(EltwiseBf16Test, EveryCount) {
 }
 
 TEST_P(EltwiseBf16Test, WhatIsNotFinite) {
-  for (const auto& [function, same] : kFloatFunctions) {
+  for (const Activation activation : kActivations) {
     // NaNs of various bits and of both signs.
     GuardedVector<uint16_t> values{0x7f80, 0x7fc0, 0x7fff, 0xffff, 0x7f81, 0};
-    GetParam().function(function, values.data(), static_cast<int64_t>(values.size()));
+    GetParam().function(activation, values.data(), static_cast<int64_t>(values.size()));
     EXPECT_EQ(values[0], 0x7f80);
     for (size_t i = 1; i < 5; ++i) {
-      EXPECT_TRUE(std::isnan(bf16_to_float(values[i]))) << i << " " << static_cast<int>(function);
+      EXPECT_TRUE(std::isnan(bf16_to_float(values[i]))) << i << " " << activation_name(activation);
     }
     EXPECT_EQ(bf16_to_float(values[5]), 0.0f);
   }
@@ -80,9 +80,9 @@ TEST(EltwiseBf16, ThreadsDoNotMatter) {
     src[i] = float_to_bf16(std::sin(static_cast<float>(i)) * 5.0f);
   }
   auto one = src, more = src;
-  eltwise_bf16(FloatFunction::silu, one.data(), static_cast<int64_t>(one.size()));
+  eltwise_bf16(Activation::silu, one.data(), static_cast<int64_t>(one.size()));
   const Threads threads(3);
-  eltwise_bf16(FloatFunction::silu, more.data(), static_cast<int64_t>(more.size()));
+  eltwise_bf16(Activation::silu, more.data(), static_cast<int64_t>(more.size()));
   EXPECT_EQ(one, more);
 }
 

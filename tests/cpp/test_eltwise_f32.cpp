@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "exact_function.h"
+#include "exact_activation.h"
 #include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/eltwise_f32/eltwise_f32.h"
@@ -19,14 +19,14 @@ INSTANTIATE_TEST_SUITE_P(Rows, EltwiseF32Test,
                          testing::ValuesIn(usable_rows(eltwise_f32_kernels())), RowName());
 
 void check(EltwiseF32Function* row, const GuardedVector<float>& src) {
-  for (const auto& [function, same] : kFloatFunctions) {
+  for (const Activation activation : kActivations) {
     GuardedVector<float> values = src;
-    row(function, values.data(), static_cast<int64_t>(values.size()));
+    row(activation, values.data(), static_cast<int64_t>(values.size()));
     for (size_t i = 0; i < src.size(); ++i) {
       const auto x = static_cast<double>(src[i]);
-      ASSERT_NEAR(static_cast<double>(values[i]), exact_function(same, x),
+      ASSERT_NEAR(static_cast<double>(values[i]), exact_activation(activation, x),
                   std::max(0x1p-20 * std::fabs(x), 1e-36))
-          << "function " << static_cast<int>(function) << " of " << src[i];
+          << activation_name(activation) << " of " << src[i];
     }
   }
 }
@@ -71,9 +71,9 @@ TEST_P(EltwiseF32Test, DenselyWhereFunctionsBend) {
 }
 
 TEST_P(EltwiseF32Test, WhatIsNotFinite) {
-  for (const auto& [function, same] : kFloatFunctions) {
+  for (const Activation activation : kActivations) {
     GuardedVector<float> values{std::numeric_limits<float>::infinity(), std::nanf(""), 0.0f};
-    GetParam().function(function, values.data(), 3);
+    GetParam().function(activation, values.data(), 3);
     EXPECT_EQ(values[0], std::numeric_limits<float>::infinity());
     EXPECT_TRUE(std::isnan(values[1]));
     EXPECT_EQ(values[2], 0.0f);

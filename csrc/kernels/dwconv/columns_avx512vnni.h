@@ -175,13 +175,13 @@ bool dwconv_columns(const LanePiece& piece) {
     return false;
   }
   const bool limited = dst.min > 0 || dst.max < 255 || dst.flip() != 0;
-  const bool function = dst.function != ConvFunction::none;
+  const bool activates = dst.activation != Activation::none;
   using Run = void(const LanePiece&);
   constexpr Run* kRuns[2][3] = {{dwconv_columns<1, false, false>, dwconv_columns<1, true, false>,
                                  dwconv_columns<1, true, true>},
                                 {dwconv_columns<2, false, false>, dwconv_columns<2, true, false>,
                                  dwconv_columns<2, true, true>}};
-  kRuns[s.SH - 1][function ? 2 : limited ? 1 : 0](piece);
+  kRuns[s.SH - 1][activates ? 2 : limited ? 1 : 0](piece);
   return true;
 }
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/conv_function.h"
+#include "kernels/conv_activation.h"
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/float_vectors/exp_avx2.h"
 #include "kernels/inline.h"
@@ -174,7 +174,7 @@ struct Direct {
                               int64_t count) const {
     __m256 reals[2] = {_mm256_fmadd_ps(_mm256_cvtepi32_ps(acc.low), b.scale_low, b.bias_low),
                        _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc.high), b.scale_high, b.bias_high)};
-    apply_function<ExpFloats8, 2>(call.dst, reals);
+    apply_activation<ExpFloats8, 2>(call.dst, reals);
     const auto [low, high] = reals;
     if (out.type == DstType::f32) [[unlikely]] {
       alignas(32) float floats[kBlock];

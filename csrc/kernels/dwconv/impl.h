@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/conv_function.h"
+#include "kernels/conv_activation.h"
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/dwconv/tile.h"
 
@@ -200,7 +200,7 @@ struct DwconvLoop {
           real[i] = V::to_real(acc[first + i], scale, bias);
           to[i] = to_address(first + i);
         }
-        apply_function<typename V::Floats, 4>(call.dst, real);
+        apply_activation<typename V::Floats, 4>(call.dst, real);
         if (call.dst.type == DstType::f32) {
           for (int i = 0; i < 4; ++i) {
             V::store_floats(reinterpret_cast<float*>(to[i]), real[i], count);

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "kernels/conv_function.h"
+#include "kernels/conv_activation.h"
 #include "kernels/dot4/avx512vnni.h"
 #include "kernels/dwconv/dwconv.h"
 #include "kernels/gemm/unroll.h"
@@ -120,7 +120,7 @@ CPUACCEL_INLINE void lane_words(const LaneResults& results, const ConvDst& dst, 
     }
   }
   if constexpr (kFunction) {
-    apply_function<V::Floats, 2 * kPixels>(dst, reals[0]);
+    apply_activation<V::Floats, 2 * kPixels>(dst, reals[0]);
   }
   CPUACCEL_UNROLL
   for (int p = 0; p < kPixels; ++p) {

@@ -196,11 +196,11 @@ bool dwconv_tall(const LanePiece& piece, std::byte* scratch) {
   if (s.KH < 4 || s.KH + s.SH > 8 || s.SH != s.SW || s.SH > 2 || s.DH != 1 || s.DW != 1) {
     return false;
   }
-  const bool function = piece.call.dst.function != ConvFunction::none;
+  const bool activates = piece.call.dst.activation != Activation::none;
   if (s.SH == 1) {
-    function ? dwconv_tall<1, true>(piece, scratch) : dwconv_tall<1, false>(piece, scratch);
+    activates ? dwconv_tall<1, true>(piece, scratch) : dwconv_tall<1, false>(piece, scratch);
   } else {
-    function ? dwconv_tall<2, true>(piece, scratch) : dwconv_tall<2, false>(piece, scratch);
+    activates ? dwconv_tall<2, true>(piece, scratch) : dwconv_tall<2, false>(piece, scratch);
   }
   return true;
 }

@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-void eltwise_bf16_arm64_neon(FloatFunction function, uint16_t* values, int64_t count) {
-  apply_bf16_function<Pairs4>(function, values, count);
+void eltwise_bf16_arm64_neon(Activation activation, uint16_t* values, int64_t count) {
+  apply_activation_bf16<Pairs4>(activation, values, count);
 }
 
 }  // namespace cpuaccel::kernels

@@ -21,10 +21,10 @@ constexpr int64_t kGrain = 32768;
 
 std::span<const KernelRow<EltwiseBf16Function>> eltwise_bf16_kernels() { return kRows; }
 
-void eltwise_bf16(FloatFunction function, uint16_t* values, int64_t count) {
+void eltwise_bf16(Activation activation, uint16_t* values, int64_t count) {
   const auto& row = first_usable(eltwise_bf16_kernels());
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-    row.function(function, values + begin, end - begin);
+    row.function(activation, values + begin, end - begin);
   });
 }
 

@@ -1,6 +1,6 @@
-// Family eltwise_bf16: activation functions of bf16 tensors in place, values[i] = f(values[i]).
-// They follow oneDNN's layers, whose own post-ops take twice as long or more. The functions are
-// those of eltwise_f32.
+// Family eltwise_bf16: the activations of base/activations.inc on bf16 tensors in place,
+// values[i] = activation(values[i]). They follow oneDNN's layers, whose own post-ops take twice as
+// long or more.
 //
 // Error: half a unit in the last place, plus 2^-12 of the result or 2^-20 * |x|; ties are rounded
 // away from zero. NaN gives NaN, +inf gives +inf.
@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/eltwise_f32/eltwise_f32.h"
+#include "base/activation.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
 
-using EltwiseBf16Function = void(FloatFunction function, uint16_t* values, int64_t count);
+using EltwiseBf16Function = void(Activation activation, uint16_t* values, int64_t count);
 
 #define CPUACCEL_KERNEL(name) EltwiseBf16Function eltwise_bf16_##name;
 #include "kernels/eltwise_bf16/kernels.inc"
@@ -24,6 +24,6 @@ using EltwiseBf16Function = void(FloatFunction function, uint16_t* values, int64
 std::span<const KernelRow<EltwiseBf16Function>> eltwise_bf16_kernels();
 
 // Uses the best usable row and all of torch's threads.
-void eltwise_bf16(FloatFunction function, uint16_t* values, int64_t count);
+void eltwise_bf16(Activation activation, uint16_t* values, int64_t count);
 
 }  // namespace cpuaccel::kernels

@@ -1,4 +1,4 @@
-// Activation functions of bf16 for any vector class of bf16 pairs. Included by ISA sources.
+// Activations of bf16 for any vector class of bf16 pairs. Included by ISA sources.
 //
 // Elements at even positions are the low halves of 32 bits, those at odd positions the high halves.
 // Shifts extract a vector of each and put it back, so that no element changes its lane.
@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/eltwise_bf16/eltwise_bf16.h"
-#include "kernels/float_vectors/functions.h"
+#include "kernels/float_vectors/activations.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
@@ -47,6 +47,15 @@ CPUACCEL_INLINE typename V::Vector rough_silu(typename V::Vector x) {
   return rough_divide<V>(x, V::add(V::set1(1.0f), power));
 }
 
+template <typename V, Activation kActivation>
+CPUACCEL_INLINE typename V::Vector activate_bf16(typename V::Vector x) {
+  if constexpr (kActivation == Activation::silu) {
+    return rough_silu<V>(x);
+  } else {
+    return activate<V, kActivation>(x);
+  }
+}
+
 template <typename V, typename V::Vector (*kFunction)(typename V::Vector)>
 CPUACCEL_INLINE void apply_to_pairs(uint16_t* values) {
   const auto pairs = V::load_pairs(values);
@@ -69,18 +78,15 @@ void bf16_loop(uint16_t* values, int64_t count) {
 }
 
 template <typename V>
-void apply_bf16_function(FloatFunction function, uint16_t* values, int64_t count) {
-  switch (function) {
-    case FloatFunction::relu:
-      return bf16_loop<V, relu<V>>(values, count);
-    case FloatFunction::hardswish:
-      return bf16_loop<V, hardswish<V>>(values, count);
-    case FloatFunction::silu:
-      return bf16_loop<V, rough_silu<V>>(values, count);
-    case FloatFunction::gelu:
-      return bf16_loop<V, gelu<V>>(values, count);
-    case FloatFunction::gelu_tanh:
-      return bf16_loop<V, gelu_tanh<V>>(values, count);
+void apply_activation_bf16(Activation activation, uint16_t* values, int64_t count) {
+  switch (activation) {
+    case Activation::none:
+      return;
+#define CPUACCEL_ACTIVATION(name, ...) \
+  case Activation::name:               \
+    return bf16_loop<V, activate_bf16<V, Activation::name>>(values, count);
+#include "base/activations.inc"
+#undef CPUACCEL_ACTIVATION
   }
 }
 

@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-void eltwise_bf16_x86_avx2(FloatFunction function, uint16_t* values, int64_t count) {
-  apply_bf16_function<Pairs8>(function, values, count);
+void eltwise_bf16_x86_avx2(Activation activation, uint16_t* values, int64_t count) {
+  apply_activation_bf16<Pairs8>(activation, values, count);
 }
 
 }  // namespace cpuaccel::kernels

@@ -18,8 +18,8 @@ struct RoughPairs16 : Pairs16 {
 
 }  // namespace
 
-void eltwise_bf16_x86_avx512(FloatFunction function, uint16_t* values, int64_t count) {
-  apply_bf16_function<RoughPairs16>(function, values, count);
+void eltwise_bf16_x86_avx512(Activation activation, uint16_t* values, int64_t count) {
+  apply_activation_bf16<RoughPairs16>(activation, values, count);
 }
 
 }  // namespace cpuaccel::kernels

@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-void eltwise_f32_arm64_neon(FloatFunction function, float* values, int64_t count) {
-  apply_float_function<ExpFloats4>(function, values, count);
+void eltwise_f32_arm64_neon(Activation activation, float* values, int64_t count) {
+  apply_activation_f32<ExpFloats4>(activation, values, count);
 }
 
 }  // namespace cpuaccel::kernels

@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-void eltwise_f32_arm64_sve256(FloatFunction function, float* values, int64_t count) {
-  apply_float_function<SveExpFloats8>(function, values, count);
+void eltwise_f32_arm64_sve256(Activation activation, float* values, int64_t count) {
+  apply_activation_f32<SveExpFloats8>(activation, values, count);
 }
 
 }  // namespace cpuaccel::kernels

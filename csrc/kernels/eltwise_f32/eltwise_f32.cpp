@@ -15,12 +15,12 @@ constexpr std::array kRows{
 
 std::span<const KernelRow<EltwiseF32Function>> eltwise_f32_kernels() { return kRows; }
 
-void eltwise_f32(FloatFunction function, float* values, int64_t count) {
-  first_usable(eltwise_f32_kernels()).function(function, values, count);
+void eltwise_f32(Activation activation, float* values, int64_t count) {
+  first_usable(eltwise_f32_kernels()).function(activation, values, count);
 }
 
-void eltwise_f32_of(const void* function, float* values, int64_t count) {
-  eltwise_f32(*static_cast<const FloatFunction*>(function), values, count);
+void eltwise_f32_of(const void* activation, float* values, int64_t count) {
+  eltwise_f32(*static_cast<const Activation*>(activation), values, count);
 }
 
 }  // namespace cpuaccel::kernels

@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-void eltwise_f32_x86_avx2(FloatFunction function, float* values, int64_t count) {
-  apply_float_function<ExpFloats8>(function, values, count);
+void eltwise_f32_x86_avx2(Activation activation, float* values, int64_t count) {
+  apply_activation_f32<ExpFloats8>(activation, values, count);
 }
 
 }  // namespace cpuaccel::kernels

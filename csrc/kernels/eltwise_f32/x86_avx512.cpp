@@ -4,8 +4,8 @@
 
 namespace cpuaccel::kernels {
 
-void eltwise_f32_x86_avx512(FloatFunction function, float* values, int64_t count) {
-  apply_float_function<ExpFloats16>(function, values, count);
+void eltwise_f32_x86_avx512(Activation activation, float* values, int64_t count) {
+  apply_activation_f32<ExpFloats16>(activation, values, count);
 }
 
 }  // namespace cpuaccel::kernels

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/conv_function.h"
+#include "kernels/conv_activation.h"
 #include "kernels/qconv/qconv.h"
 #include "kernels/read_ahead.h"
 
@@ -284,7 +284,7 @@ struct QconvLoop {
   CPUACCEL_INLINE void finish(int64_t pixel, int64_t v, const Int* acc) const {
     const bool whole =
         pixel + kPixels <= panel.pixels && (v + kWide) * kLanes <= layout.part_outputs;
-    if (whole && call.dst.function == ConvFunction::none) [[likely]] {
+    if (whole && call.dst.activation == Activation::none) [[likely]] {
       if (call.dst.type == DstType::f32) {
         finish_floats<kPixels, kWide>(pixel, v, acc);
       } else {
@@ -398,7 +398,7 @@ struct QconvLoop {
         to[i] = dst[j] + at * OC * element;
         count[i] = pixel + at < panel.pixels ? counts[j] : 0;
       }
-      apply_function<typename V::Floats, 4>(call.dst, real);
+      apply_activation<typename V::Floats, 4>(call.dst, real);
       if (call.dst.type == DstType::f32) {
         for (int i = 0; i < 4; ++i) {
           V::store_floats(reinterpret_cast<float*>(to[i]), real[i], count[i]);

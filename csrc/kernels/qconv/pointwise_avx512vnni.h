@@ -14,7 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/conv_function.h"
+#include "kernels/conv_activation.h"
 #include "kernels/dot4/avx512vnni.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
@@ -124,7 +124,7 @@ struct QconvPointwise {
     constexpr int64_t kWidth = kVectors * V::kLanes;
     const int64_t count = left < kWidth ? left : kWidth;
     const int64_t element = call.dst.element_size();
-    const bool in_place = count == kWidth && call.dst.function == ConvFunction::none &&
+    const bool in_place = count == kWidth && call.dst.activation == Activation::none &&
                           element == int64_t{sizeof(Result)};
     auto* dst = static_cast<uint8_t*>(call.dst.data) + (panel.first_pixel * OC + channel) * element;
     alignas(64) uint8_t copies[kPixels * kMostBytes];
@@ -163,8 +163,8 @@ struct QconvPointwise {
                                      const V::Quantizer& quantizer, uint8_t* dst) const {
     constexpr int64_t kWidth = kVectors * V::kLanes;
     auto* vectors = reinterpret_cast<__m512*>(reals);
-    apply_function<V::Floats>(call.dst.function, call.dst.inverse_scale, vectors,
-                              height * kVectors);
+    apply_activation<V::Floats>(call.dst.activation, call.dst.inverse_scale, vectors,
+                                height * kVectors);
     for (int64_t i = 0; i < height; ++i, vectors += kVectors) {
       if (call.dst.type == DstType::f32) {
         for (int64_t j = 0; j < kVectors; ++j) {
@@ -336,7 +336,7 @@ CPUACCEL_INLINE bool qconv_pointwise(const QconvCall& call, const QconvPanel& pa
     return false;
   }
   const ConvDst& dst = call.dst;
-  if (dst.type == DstType::f32 || dst.function != ConvFunction::none) {
+  if (dst.type == DstType::f32 || dst.activation != Activation::none) {
     QconvPointwise<Results::reals>{call, panel}.run();
   } else if (dst.min > 0 || dst.max < 255 || dst.flip() != 0) {
     QconvPointwise<Results::limited_bytes>{call, panel}.run();

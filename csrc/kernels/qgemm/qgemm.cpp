@@ -158,7 +158,7 @@ class Product {
                                                : DstType::f32;
     conv.scales = dst.scales;
     conv.bias = dst.bias;
-    conv.function = dst.function;
+    conv.activation = dst.activation;
     conv.inverse_scale = dst.inverse_scale;
     conv.zero_point = dst.zero_point;
     conv.min = dst.min;

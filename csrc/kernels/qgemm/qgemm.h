@@ -1,7 +1,7 @@
 // Family qgemm: quantized matrix product of a source by packed weights.
 //
 //   acc[m,n]  = sum over k of (src[m,k] - src_zero_point[m]) * weights[k,n]
-//   real[m,n] = function(fma(float(acc[m,n]) * src_scale[m], scales[n], bias[n]))
+//   real[m,n] = activation(fma(float(acc[m,n]) * src_scale[m], scales[n], bias[n]))
 //   s32:  acc, modulo 2^32
 //   f32:  real
 //   bf16: real, rounded to nearest even
@@ -108,7 +108,7 @@ struct QgemmDst {
   const float* scales = nullptr;  // N
   const float* bias = nullptr;    // N; null means zeros
   // As in ConvDst:
-  ConvFunction function = ConvFunction::none;
+  Activation activation = Activation::none;
   float inverse_scale = 1.0f;
   int32_t zero_point = 0;
   uint8_t min = 0, max = 255;

@@ -58,7 +58,7 @@ void store(const QgemmStore& s) {
       const float bias = dst.bias != nullptr ? dst.bias[n] : 0.0f;
       const float real = std::fma(scaled, dst.scales[n], bias);
       if (dst.type == QgemmDstType::bf16) {
-        static_cast<uint16_t*>(dst.data)[at] = float_to_bf16(function_ref(dst.function, real));
+        static_cast<uint16_t*>(dst.data)[at] = float_to_bf16(activation_ref(dst.activation, real));
       } else {
         store_real_ref(s.conv, at, real);
       }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/conv_function.h"
+#include "kernels/conv_activation.h"
 #include "kernels/float_vectors/exp_neon.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
@@ -145,7 +145,7 @@ CPUACCEL_INLINE void store_columns(const QgemmStore& s, const ConvDst& conv, con
       const float32x4_t acc = vcvtq_f32_s32(vaddq_s32(sum, added[j]));
       real[j] = vfmaq_f32(bias[j], kScaled ? vmulq_n_f32(acc, row_scales[i]) : acc, scales[j]);
     }
-    apply_function<ExpFloats4, kStoreVectors>(conv, real);
+    apply_activation<ExpFloats4, kStoreVectors>(conv, real);
     store(to, real, count);
   }
 }

@@ -5,7 +5,7 @@
 // bytes: the weight, out_features x in_features, in the format of weight_bytes.h. The first use
 // checks them, and repacks them if another CPU packed them (packed_weight_cache.h, which also looks
 // for changes). Result and bias have input's type, which may be bfloat16 for a float32 weight. f is
-// "" (nothing) or a post-op of post_op.cpp. Other types and sizes fall back to torch's ops.
+// "" (nothing) or a name of base/activations.inc. Other types and sizes fall back to torch's ops.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/linear.h>
@@ -15,8 +15,8 @@
 #include <string>
 
 #include "base/plugin.h"
+#include "ops/activation.h"
 #include "ops/packed_weight_cache.h"
-#include "ops/post_op.h"
 #include "ops/prepack/linear.h"
 #include "ops/prepack/weight_bytes.h"
 #include "ops/reasons.h"
@@ -42,18 +42,18 @@ const char* saved_linear_fallback_reason(const at::Tensor& input, const WeightHe
 }
 
 at::Tensor saved_linear_by_torch(const at::Tensor& input, const at::Tensor& bytes,
-                                 const std::optional<at::Tensor>& bias, const PostOp* post_op) {
+                                 const std::optional<at::Tensor>& bias, Activation activation) {
   // Through the dispatcher: within a transform, results of ops have memory only inside of kernels.
   static const auto unpack =
       registered_op<at::Tensor(const at::Tensor&)>("cpuaccel::weight_from_bytes");
   const at::Tensor result = at::linear(input, unpack.call(bytes).to(input.scalar_type()), bias);
-  return post_op == nullptr ? result : post_op->by_torch(result);
+  return activate(activation, result);
 }
 
 at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_t out_features,
                         int64_t in_features, const std::optional<at::Tensor>& bias,
                         const std::string& function) {
-  const PostOp* post_op = find_post_op(kSavedLinear, function);
+  const Activation activation = find_activation(kSavedLinear, function);
   const auto header = read_weight_header(kSavedLinear, bytes);
   TORCH_CHECK(header.out_features == out_features && header.in_features == in_features,
               kSavedLinear, ": expected bytes of a weight of ", out_features, " x ", in_features,
@@ -67,11 +67,11 @@ at::Tensor saved_linear(const at::Tensor& input, const at::Tensor& bytes, int64_
     const PackedView view(kSavedLinear, values, shape);
     reason = packed_product_fallback_reason(input, view, shape, bias, true);
     if (reason == nullptr) {
-      return packed_product(input, values, view, shape, bias, gemm_after(post_op));
+      return packed_product(input, values, view, shape, bias, gemm_after(activation));
     }
   }
   report_fallback("saved_linear", reason);
-  return saved_linear_by_torch(input, bytes, bias, post_op);
+  return saved_linear_by_torch(input, bytes, bias, activation);
 }
 
 // The weight has no derivative. Calls with tangents of input or bias run torch's linear.
@@ -81,7 +81,7 @@ at::Tensor autograd_saved_linear(const at::Tensor& input, const at::Tensor& byte
                                  const std::string& function) {
   if (is_transformed({&input, pointer_to(bias)})) {
     report_fallback("saved_linear", kTransformed);
-    return saved_linear_by_torch(input, bytes, bias, find_post_op(kSavedLinear, function));
+    return saved_linear_by_torch(input, bytes, bias, find_activation(kSavedLinear, function));
   }
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, int64_t, int64_t,
                                const std::optional<at::Tensor>&, const std::string&);

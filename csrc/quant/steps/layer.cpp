@@ -2,7 +2,7 @@
 //
 //   op q_conv in SRC WEIGHTS [SCALES ZERO_POINTS] [BIAS] [OTHER] out DST
 //     src_*, dst_* quantizers; weights_* if there are no SCALES and ZERO_POINTS (f32, s32)
-//     per_channel=b: bias=b: function=s: relu, hardswish, silu, gelu or gelu_tanh, in f32
+//     per_channel=b: bias=b: function=s: a name of base/activations.inc, in f32
 //     strides=is: padding=is: dilations=is: groups=i: transposed=b: output_padding=is:
 //     sum=b:        OTHER, with other_*, is added before rounding
 //     table=is:     256 entries that the result goes through
@@ -16,11 +16,9 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -242,23 +240,13 @@ void set_byte_post_ops(LayerStep& step, const Operation& operation) {
 }
 
 PostOp eltwise_of(const Operation& operation) {
-  constexpr std::array<std::pair<std::string_view, PostOp>, 6> kFunctions{{
-      {"", PostOp::none},
-      {"relu", PostOp::relu},
-      {"hardswish", PostOp::hardswish},
-      {"silu", PostOp::silu},
-      {"gelu", PostOp::gelu},
-      {"gelu_tanh", PostOp::gelu_tanh},
-  }};
   const auto name = attribute(operation.attributes, "function", std::string());
-  for (const auto& [known, post] : kFunctions) {
-    if (known == name) {
-      return post;
-    }
+  const auto activation = activation_named(name);
+  if (!activation) {
+    throw std::runtime_error(operation.name + ": function: expected " + kExpectedActivation +
+                             ", got '" + name + "'");
   }
-  throw std::runtime_error(operation.name +
-                           ": function: expected relu, hardswish, silu, gelu or gelu_tanh, got '" +
-                           name + "'");
+  return dnnl_layer::post_op_of(*activation);
 }
 
 // cpuaccel's kernels and FBGEMM do not fuse an addition before rounding. oneDNN does, but is exact

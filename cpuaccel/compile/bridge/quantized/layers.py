@@ -42,7 +42,7 @@ _FUNCTIONS_OF = {
     "q_conv": ("relu", "hardswish", "silu"),
     "q_linear": ("relu", "hardswish", "silu", "gelu", "gelu_tanh"),
 }
-"""Post-ops of each layer's kernels; csrc/quant/steps/layer.cpp has the same names."""
+"""Post-ops of each layer's kernels; csrc/base/activations.inc has the same names."""
 
 
 @dataclass

@@ -1,8 +1,10 @@
-// The post-ops of functions.h and silu.h for one number, for the reference kernels.
+// The activations of base/activations.inc for one number, for the reference kernels.
 #pragma once
 
 #include <cmath>
 #include <numbers>
+
+#include "base/activation.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -17,6 +19,19 @@ inline float gelu_ref(float x) { return x * 0.5f * std::erfc(-x / std::numbers::
 inline float gelu_tanh_ref(float x) {
   constexpr float kTwice = 2.0f * std::numbers::inv_sqrtpi_v<float> * std::numbers::sqrt2_v<float>;
   return x / (1.0f + std::exp(-kTwice * (x + 0.044715f * x * x * x)));
+}
+
+inline float activation_ref(Activation activation, float x) {
+  switch (activation) {
+    case Activation::none:
+      break;
+#define CPUACCEL_ACTIVATION(name, ...) \
+  case Activation::name:               \
+    return name##_ref(x);
+#include "base/activations.inc"
+#undef CPUACCEL_ACTIVATION
+  }
+  return x;
 }
 
 }  // namespace

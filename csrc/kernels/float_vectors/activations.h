@@ -1,6 +1,7 @@
-// Post-ops (relu, hardswish, silu, gelu, gelu_tanh) on vectors of floats. Included by ISA sources.
+// The activations of base/activations.inc on vectors of floats. Included by ISA sources.
 #pragma once
 
+#include "base/activation.h"
 #include "kernels/float_vectors/gelu_tails.h"
 #include "kernels/float_vectors/silu.h"
 #include "kernels/inline.h"
@@ -71,6 +72,16 @@ CPUACCEL_INLINE typename V::Vector gelu_tanh(typename V::Vector x) {
   } else {
     return gelu_tanh_by_exp<V>(x);
   }
+}
+
+template <typename V, Activation kActivation>
+CPUACCEL_INLINE typename V::Vector activate(typename V::Vector x) {
+#define CPUACCEL_ACTIVATION(name, ...)             \
+  if constexpr (kActivation == Activation::name) { \
+    return name<V>(x);                             \
+  }
+#include "base/activations.inc"
+#undef CPUACCEL_ACTIVATION
 }
 
 }  // namespace
