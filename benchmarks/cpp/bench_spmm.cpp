@@ -69,7 +69,7 @@ void set_bound(Case& item, const Shape& shape, double written) {
   };
 }
 
-Case spmm_case(const Shape& shape, const std::string& what, kernels::SpmmReduce reduce, bool arg) {
+Case spmm_case(const Shape& shape, const std::string& what, kernels::Reduce reduce, bool arg) {
   Case item = case_of(shape, what);
   set_bound(item, shape, shape.nodes() * (shape.row() + (arg ? 8.0 * shape.row() / 4 : 0)));
   item.prepare = [=] {
@@ -108,13 +108,13 @@ Case sddmm_case(const Shape& shape) {
 Family bench_spmm() {
   Family family{"spmm", {}};
   for (const int64_t K : {1, 4, 8, 16, 64, 100, 128, 256}) {
-    family.cases.push_back(spmm_case({kLarge, K}, "sum", kernels::SpmmReduce::sum, false));
+    family.cases.push_back(spmm_case({kLarge, K}, "sum", kernels::Reduce::sum, false));
   }
   for (const Size& size : {kSmall, kLarge}) {
     const Shape shape{size, size.scale == kSmall.scale ? 16 : 64};
-    family.cases.push_back(spmm_case(shape, "mean", kernels::SpmmReduce::mean, false));
-    family.cases.push_back(spmm_case(shape, "amax", kernels::SpmmReduce::amax, false));
-    family.cases.push_back(spmm_case(shape, "amax and arg", kernels::SpmmReduce::amax, true));
+    family.cases.push_back(spmm_case(shape, "mean", kernels::Reduce::mean, false));
+    family.cases.push_back(spmm_case(shape, "amax", kernels::Reduce::amax, false));
+    family.cases.push_back(spmm_case(shape, "amax and arg", kernels::Reduce::amax, true));
     family.cases.push_back(sddmm_case(shape));
   }
   return family;

@@ -119,13 +119,13 @@ struct SpmmResult {
 
 // Expected element (m, k). Products are rounded as in the kernels before they are compared.
 inline SpmmResult spmm_expected(const RandomCsr& a, const Elements* values, const Elements& src,
-                                int64_t stride, SpmmReduce reduce, int64_t m, int64_t k) {
+                                int64_t stride, Reduce reduce, int64_t m, int64_t k) {
   SpmmResult result{0, 0, a.nnz()};
-  const bool sums = reduce == SpmmReduce::sum || reduce == SpmmReduce::mean;
+  const bool sums = reduce == Reduce::sum || reduce == Reduce::mean;
   const auto begin = a.crow[static_cast<size_t>(m)], end = a.crow[static_cast<size_t>(m) + 1];
   if (!sums && begin < end) {
-    result.value = reduce == SpmmReduce::amax ? -std::numeric_limits<double>::infinity()
-                                              : std::numeric_limits<double>::infinity();
+    result.value = reduce == Reduce::amax ? -std::numeric_limits<double>::infinity()
+                                          : std::numeric_limits<double>::infinity();
   }
   for (int64_t e = begin; e < end; ++e) {
     double product = (values != nullptr ? values->get(e) : 1.0) *
@@ -139,12 +139,12 @@ inline SpmmResult spmm_expected(const RandomCsr& a, const Elements* values, cons
       product = static_cast<float>(product);
     }
     if (std::isnan(product) ||
-        (reduce == SpmmReduce::amax ? product > result.value : product < result.value)) {
+        (reduce == Reduce::amax ? product > result.value : product < result.value)) {
       result.value = product;
       result.arg = e;
     }
   }
-  if (reduce == SpmmReduce::mean && begin < end) {
+  if (reduce == Reduce::mean && begin < end) {
     result.value /= static_cast<double>(end - begin);
     result.size /= static_cast<double>(end - begin);
   }

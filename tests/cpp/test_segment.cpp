@@ -20,8 +20,7 @@ class SegmentTest : public testing::TestWithParam<KernelRow<SegmentFunction>> {}
 INSTANTIATE_TEST_SUITE_P(Rows, SegmentTest, testing::ValuesIn(usable_rows(segment_kernels())),
                          RowName());
 
-constexpr std::array kReductions{SegmentReduce::sum, SegmentReduce::mean, SegmentReduce::amax,
-                                 SegmentReduce::amin};
+constexpr std::array kReductions{Reduce::sum, Reduce::mean, Reduce::amax, Reduce::amin};
 
 // A gap follows each row of src, except the last.
 struct Case {
@@ -55,15 +54,15 @@ struct Case {
         for (int64_t e = begin; e < end; ++e) {
           const double x = src.get(e * (K + 3) + k);
           sizes += std::abs(x);
-          if (reduce == SegmentReduce::sum || reduce == SegmentReduce::mean) {
+          if (reduce == Reduce::sum || reduce == Reduce::mean) {
             result += x;
-          } else if (std::isnan(x) || (reduce == SegmentReduce::amax ? x > result : x < result)) {
+          } else if (std::isnan(x) || (reduce == Reduce::amax ? x > result : x < result)) {
             result = x;
           }
         }
-        const bool divided = reduce == SegmentReduce::mean && begin < end;
+        const bool divided = reduce == Reduce::mean && begin < end;
         const double divisor = divided ? static_cast<double>(end - begin) : 1;
-        const double bound = reduce == SegmentReduce::sum || divided
+        const double bound = reduce == Reduce::sum || divided
                                  ? static_cast<double>(end - begin + 2) * eps * sizes / divisor
                                  : 0;
         const double got = dst.get(static_cast<int64_t>(n) * K + k), expected = result / divisor;
@@ -75,7 +74,7 @@ struct Case {
   }
 
   int64_t K;
-  SegmentReduce reduce = SegmentReduce::sum;
+  Reduce reduce = Reduce::sum;
   double start = 0, empty = -7;
   GuardedVector<int64_t> offsets;
   Elements src, dst;
@@ -84,11 +83,11 @@ struct Case {
 TEST_P(SegmentTest, EveryWidth) {
   std::mt19937 random(1);
   for (const DataType type : {DataType::f32, DataType::f64}) {
-    for (const SegmentReduce reduce : kReductions) {
+    for (const Reduce reduce : kReductions) {
       for (int64_t K = 1; K <= 150; K = K < 40 ? K + 1 : K + 7) {
         Case a(type, {3, 0, 1, 17, 0, 2}, K, random);
         a.reduce = reduce;
-        a.start = reduce == SegmentReduce::amax ? -0.25 : 0.25;
+        a.start = reduce == Reduce::amax ? -0.25 : 0.25;
         a.src.set(K + 3 + K - 1, std::numeric_limits<double>::quiet_NaN());
         segment(a.call(), GetParam().function);
         a.check();
@@ -99,7 +98,7 @@ TEST_P(SegmentTest, EveryWidth) {
 
 TEST_P(SegmentTest, LongSegmentsAndTheSameOnAnyNumberOfThreads) {
   std::mt19937 random(2);
-  for (const SegmentReduce reduce : kReductions) {
+  for (const Reduce reduce : kReductions) {
     for (const int64_t K : {1, 5, 40}) {
       GuardedVector<int64_t> lengths(3000, 2);
       lengths[0] = 20000;
@@ -146,11 +145,11 @@ TEST_P(SegmentTest, BadOffsetsAndNothingToDo) {
 TEST(SegmentFewColumns, EveryReductionAndLength) {
   std::mt19937 random(4);
   for (const DataType type : {DataType::f32, DataType::f64}) {
-    for (const SegmentReduce reduce : kReductions) {
+    for (const Reduce reduce : kReductions) {
       for (int64_t K = 1; K <= 3; ++K) {
         Case a(type, {3, 0, 1, 32, 33, 34, 20000, 35, 36, 0, 40, 2}, K, random);
         a.reduce = reduce;
-        a.start = reduce == SegmentReduce::amax ? -0.25 : 0.25;
+        a.start = reduce == Reduce::amax ? -0.25 : 0.25;
         for (const int64_t row : {1, 45, 20170}) {
           a.src.set(row * (K + 3) + K - 1, std::numeric_limits<double>::quiet_NaN());
         }

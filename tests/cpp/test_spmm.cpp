@@ -13,8 +13,7 @@ class SpmmTest : public testing::TestWithParam<KernelRow<SpmmFunction>> {};
 INSTANTIATE_TEST_SUITE_P(Rows, SpmmTest, testing::ValuesIn(usable_rows(spmm_kernels())), RowName());
 
 constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::bf16, DataType::f16};
-constexpr SpmmReduce kReductions[] = {SpmmReduce::sum, SpmmReduce::mean, SpmmReduce::amax,
-                                      SpmmReduce::amin};
+constexpr Reduce kReductions[] = {Reduce::sum, Reduce::mean, Reduce::amax, Reduce::amin};
 
 struct Result {
   CsrFault fault;
@@ -26,7 +25,7 @@ struct Result {
 };
 
 Result run(const RandomCsr& a, const Elements* values, const Elements& src, int64_t K,
-           int64_t stride, SpmmReduce reduce, bool with_arg, SpmmFunction* function) {
+           int64_t stride, Reduce reduce, bool with_arg, SpmmFunction* function) {
   const auto count = static_cast<size_t>(a.M * K);
   Result result{CsrFault::none, Elements(src.type, a.M * K), {}};
   GuardedVector<int32_t> narrow(with_arg && !a.wide ? count : 0, -7);
@@ -52,11 +51,11 @@ Result run(const RandomCsr& a, const Elements* values, const Elements& src, int6
 }
 
 void check(const RandomCsr& a, const Elements* values, const Elements& src, int64_t K,
-           int64_t stride, SpmmReduce reduce, SpmmFunction* function) {
+           int64_t stride, Reduce reduce, SpmmFunction* function) {
   SCOPED_TRACE(testing::Message() << "type " << static_cast<int>(src.type) << " reduce "
                                   << static_cast<int>(reduce) << " K " << K << " wide " << a.wide
                                   << " values " << (values != nullptr));
-  const bool sums = reduce == SpmmReduce::sum || reduce == SpmmReduce::mean;
+  const bool sums = reduce == Reduce::sum || reduce == Reduce::mean;
   const Result result = run(a, values, src, K, stride, reduce, !sums, function);
   ASSERT_EQ(result.fault, CsrFault::none);
   if (!sums) {
@@ -99,7 +98,7 @@ void check_all(const GuardedVector<int64_t>& lengths, int64_t N, int64_t K,
       const Elements values(type, normal_numbers(a.nnz(), random));
       // Memory ends with the last row's columns, so that reads past them are detected.
       const Elements src(type, normal_numbers((N - 1) * stride + K, random));
-      for (const SpmmReduce reduce : kReductions) {
+      for (const Reduce reduce : kReductions) {
         check(a, &values, src, K, stride, reduce, function);
         check(a, nullptr, src, K, stride, reduce, function);
       }
@@ -129,7 +128,7 @@ TEST_P(SpmmTest, ManyShortRows) {
   std::mt19937 random(5);
   const RandomCsr a(lengths, 1000, true, random);
   const Elements src(DataType::f32, normal_numbers(1000 * 3, random));
-  for (const SpmmReduce reduce : kReductions) {
+  for (const Reduce reduce : kReductions) {
     check(a, nullptr, src, 3, 3, reduce, GetParam().function);
   }
 }
@@ -146,7 +145,7 @@ TEST_P(SpmmTest, NanAndInfinity) {
         number = random() % 16 < 8 ? special[random() % 8] : -kInfinity;
       }
       const Elements src(type, numbers);
-      for (const SpmmReduce reduce : {SpmmReduce::amax, SpmmReduce::amin}) {
+      for (const Reduce reduce : {Reduce::amax, Reduce::amin}) {
         check(a, nullptr, src, K, K, reduce, GetParam().function);
       }
     }
@@ -159,7 +158,7 @@ TEST_P(SpmmTest, FloatValuesForHalves) {
     const RandomCsr a({4, 0, 700, 12}, 30, false, random);
     const Elements values(DataType::f32, normal_numbers(a.nnz(), random));
     const Elements src(type, normal_numbers(30 * 21, random));
-    check(a, &values, src, 21, 21, SpmmReduce::sum, GetParam().function);
+    check(a, &values, src, 21, 21, Reduce::sum, GetParam().function);
   }
 }
 
@@ -170,7 +169,7 @@ TEST_P(SpmmTest, BadIndices) {
       const RandomCsr good({3, 2000, 5, 0}, 10, wide, random);
       const Elements src(DataType::f32, normal_numbers(10 * K, random));
       const auto fault = [&](const RandomCsr& a) {
-        return run(a, nullptr, src, K, K, SpmmReduce::sum, false, GetParam().function).fault;
+        return run(a, nullptr, src, K, K, Reduce::sum, false, GetParam().function).fault;
       };
       EXPECT_EQ(fault(good), CsrFault::none);
       for (const int64_t column : {int64_t{-1}, int64_t{10}, int64_t{INT32_MIN}, INT64_MAX}) {
@@ -201,7 +200,7 @@ TEST_P(SpmmTest, BadIndices) {
 TEST_P(SpmmTest, NothingAtAll) {
   std::mt19937 random(9);
   const Elements none(DataType::f32, 0), some(DataType::f32, normal_numbers(12, random));
-  for (const SpmmReduce reduce : kReductions) {
+  for (const Reduce reduce : kReductions) {
     check(RandomCsr({}, 4, true, random), nullptr, some, 3, 3, reduce, GetParam().function);
     check(RandomCsr({0, 0}, 4, true, random), nullptr, some, 3, 3, reduce, GetParam().function);
     check(RandomCsr({0, 0}, 0, true, random), nullptr, none, 3, 3, reduce, GetParam().function);
@@ -218,8 +217,8 @@ TEST_P(SpmmTest, SameBitsOnAnyNumberOfThreads) {
   const Elements values(DataType::f32, normal_numbers(a.nnz(), random));
   for (const int64_t K : {1, 20}) {
     const Elements src(DataType::f32, normal_numbers(400 * K, random));
-    for (const SpmmReduce reduce : kReductions) {
-      const bool with_arg = reduce == SpmmReduce::amax;
+    for (const Reduce reduce : kReductions) {
+      const bool with_arg = reduce == Reduce::amax;
       const auto call = [&] {
         return run(a, &values, src, K, K, reduce, with_arg, GetParam().function);
       };

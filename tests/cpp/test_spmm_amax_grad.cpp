@@ -44,7 +44,7 @@ struct Case {
     const auto size = static_cast<int64_t>(wide ? 8 : 4) * matrix.nnz();
     const CsrColumns places{indices.data() + 2 * size, indices.data(), indices.data() + size, wide};
     EXPECT_EQ(csr_transpose(matrix.csr(), places), CsrFault::none);
-    SpmmCall forward{.csr = matrix.csr(), .K = K, .type = type, .reduce = SpmmReduce::amax};
+    SpmmCall forward{.csr = matrix.csr(), .K = K, .type = type, .reduce = Reduce::amax};
     forward.values = weighted ? values.bytes.data() : nullptr;
     forward.src = src.bytes.data();
     forward.src_stride = K;

@@ -23,6 +23,8 @@
 
 namespace cpuaccel::kernels {
 
+// Not Reduce: sum and mean are one op here, because a division of the sums comes last
+// (ScatterOrder), and there are two more ops.
 enum class ScatterOp : uint8_t { sum, product, amax, amin, ties };
 
 // Entries sorted by dst row: row n gets the entries entries[i], i in [begins[n], begins[n + 1]), in

@@ -102,7 +102,7 @@ struct FewSegmentColumns {
       return;
     }
     const auto start = static_cast<Number>(call.start), empty = static_cast<Number>(call.empty);
-    const bool mean = call.reduce == SegmentReduce::mean;
+    const bool mean = call.reduce == Reduce::mean;
     auto* dst = static_cast<Number*>(call.dst) + work.row * kColumns;
     int64_t begin = call.offsets[work.row];
     for (int64_t n = work.row; n < work.row + work.rows; ++n, dst += kColumns) {
@@ -117,9 +117,9 @@ struct FewSegmentColumns {
 template <typename Number, int kColumns>
 void few_segment_columns(const SegmentCall& call, const SegmentWork& work) {
   switch (call.reduce) {
-    case SegmentReduce::amax:
+    case Reduce::amax:
       return FewSegmentColumns<Number, kColumns, SegmentLoop::largest>::run(call, work);
-    case SegmentReduce::amin:
+    case Reduce::amin:
       return FewSegmentColumns<Number, kColumns, SegmentLoop::smallest>::run(call, work);
     default:
       return FewSegmentColumns<Number, kColumns, SegmentLoop::sum>::run(call, work);

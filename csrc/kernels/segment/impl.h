@@ -62,7 +62,7 @@ struct SegmentRun {
   static void run(const SegmentCall& call, const SegmentWork& work, int64_t k, int64_t columns) {
     constexpr auto kInfinity = static_cast<Element>(__builtin_inff());
     const SegmentRun tile{static_cast<const Element*>(call.src) + k, call.src_stride,
-                          static_cast<Element>(call.reduce == SegmentReduce::amin ? -1 : 1),
+                          static_cast<Element>(call.reduce == Reduce::amin ? -1 : 1),
                           V::mask(columns < V::kLanes ? columns : V::kLanes)};
     if (work.partial != nullptr) {
       const Element neutral = kSums ? 0 : -tile.sign * kInfinity;
@@ -70,7 +70,7 @@ struct SegmentRun {
       return;
     }
     const auto start = static_cast<Element>(call.start), empty = static_cast<Element>(call.empty);
-    const bool mean = call.reduce == SegmentReduce::mean;
+    const bool mean = call.reduce == Reduce::mean;
     for (int64_t n = work.row; n < work.row + work.rows; ++n) {
       const int64_t begin = call.offsets[n], end = call.offsets[n + 1];
       tile.over(begin, end, begin < end ? start : empty,
@@ -104,7 +104,7 @@ void segment_by_width(const SegmentCall& call, const SegmentWork& work) {
       return;
     }
   }
-  if (call.reduce == SegmentReduce::sum || call.reduce == SegmentReduce::mean) {
+  if (call.reduce == Reduce::sum || call.reduce == Reduce::mean) {
     segment_columns<V, true>(call, work);
   } else {
     segment_columns<V, false>(call, work);

@@ -46,15 +46,15 @@ void finish_row(const Partials& partials, const CutRow& row) {
   for (int64_t part = row.first_part; part < row.first_part + row.parts; ++part) {
     const auto* from = reinterpret_cast<const Number*>(partials.of(part));
     for (int64_t k = 0; k < call.K; ++k) {
-      if (call.reduce == SegmentReduce::sum || call.reduce == SegmentReduce::mean) {
+      if (call.reduce == Reduce::sum || call.reduce == Reduce::mean) {
         dst[k] += from[k];
       } else if (__builtin_isnan(from[k]) ||
-                 (call.reduce == SegmentReduce::amax ? from[k] > dst[k] : from[k] < dst[k])) {
+                 (call.reduce == Reduce::amax ? from[k] > dst[k] : from[k] < dst[k])) {
         dst[k] = from[k];
       }
     }
   }
-  if (call.reduce == SegmentReduce::mean) {
+  if (call.reduce == Reduce::mean) {
     for (int64_t k = 0; k < call.K; ++k) {
       dst[k] /= static_cast<Number>(row.entries);
     }

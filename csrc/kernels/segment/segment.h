@@ -16,16 +16,15 @@
 
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
+#include "kernels/reduce.h"
 
 namespace cpuaccel::kernels {
-
-enum class SegmentReduce : uint8_t { sum, mean, amax, amin };
 
 struct SegmentCall {
   int64_t E = 0, N = 0, K = 0;
   const int64_t* offsets = nullptr;  // N + 1, from 0 to E
   DataType type = DataType::f32;     // f32 or f64
-  SegmentReduce reduce = SegmentReduce::sum;
+  Reduce reduce = Reduce::sum;
   double start = 0, empty = 0;
   const void* src = nullptr;
   int64_t src_stride = 0;  // elements from row to row

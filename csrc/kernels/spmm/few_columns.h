@@ -89,7 +89,7 @@ struct FewColumns {
       return sum.row(work.begin, work.end, to);
     }
     const auto* crow = call.csr.crow_as<Index>();
-    const bool mean = call.reduce == SpmmReduce::mean;
+    const bool mean = call.reduce == Reduce::mean;
     auto* dst = static_cast<Number*>(call.dst) + work.row * kColumns;
     int64_t begin = crow[work.row];
     for (int64_t m = work.row; m < work.row + work.rows; ++m, dst += kColumns) {
@@ -124,8 +124,7 @@ bool few_columns_with(const SpmmCall& call, const SpmmWork& work) {
 // Whether few_columns() computes this call: a sum or mean of up to kMostFewColumns. For f32 and f64
 // only.
 bool suits_few_columns(const SpmmCall& call) {
-  return call.K <= kMostFewColumns &&
-         (call.reduce == SpmmReduce::sum || call.reduce == SpmmReduce::mean);
+  return call.K <= kMostFewColumns && (call.reduce == Reduce::sum || call.reduce == Reduce::mean);
 }
 
 template <typename Number>

@@ -222,7 +222,7 @@ struct SpmmRun {
       Vector v = run.results[0][j];
       if constexpr (kOp != Op::sum) {
         v = begin == end ? V::set1(0) : V::multiply(v, V::set1(tile.sign));
-      } else if (call.reduce == SpmmReduce::mean) {
+      } else if (call.reduce == Reduce::mean) {
         v = V::divide(v, V::set1(static_cast<Number>(begin == end ? 1 : end - begin)));
       }
       if constexpr (kMasked) {
@@ -310,7 +310,7 @@ bool all_columns(const SpmmCall& call, const SpmmWork& work) {
   tile.values = call.values != nullptr ? call.values : &kOne;
   tile.value_of_entry = call.values != nullptr ? -1 : 0;
   tile.wide_values = call.wide_values || call.values == nullptr;
-  tile.sign = call.reduce == SpmmReduce::amin ? -1 : 1;
+  tile.sign = call.reduce == Reduce::amin ? -1 : 1;
   tile.stride = call.src_stride;
   for (int64_t k = 0; k < call.K; k += tile.columns) {
     const int64_t left = call.K - k;
@@ -335,7 +335,7 @@ bool all_columns(const SpmmCall& call, const SpmmWork& work) {
 
 template <typename V, typename Index>
 bool by_op(const SpmmCall& call, const SpmmWork& work) {
-  if (call.reduce == SpmmReduce::sum || call.reduce == SpmmReduce::mean) {
+  if (call.reduce == Reduce::sum || call.reduce == Reduce::mean) {
     return all_columns<V, Index, Op::sum>(call, work);
   }
   return call.arg != nullptr ? all_columns<V, Index, Op::largest_arg>(call, work)

@@ -58,7 +58,7 @@ struct Partials {
 template <typename Number>
 void add_up(const Partials& partials, int64_t first, int64_t count) {
   const SpmmCall& call = partials.call;
-  const bool sums = call.reduce == SpmmReduce::sum || call.reduce == SpmmReduce::mean;
+  const bool sums = call.reduce == Reduce::sum || call.reduce == Reduce::mean;
   auto* to = partials.numbers_of<Number>(first);
   int64_t* arg = partials.args_of(first);
   for (int64_t part = first + 1; part < first + count; ++part) {
@@ -81,9 +81,9 @@ void finish_row(const Partials& partials, const CutRow& row) {
   add_up<Number>(partials, row.first_part, row.parts);
   const SpmmCall& call = partials.call;
   const auto* from = partials.numbers_of<Number>(row.first_part);
-  const Number divisor = call.reduce == SpmmReduce::mean   ? static_cast<Number>(row.entries)
-                         : call.reduce == SpmmReduce::amin ? Number{-1}
-                                                           : Number{1};
+  const Number divisor = call.reduce == Reduce::mean   ? static_cast<Number>(row.entries)
+                         : call.reduce == Reduce::amin ? Number{-1}
+                                                       : Number{1};
   for (int64_t k = 0; k < call.K; ++k) {
     const int64_t at = row.row * call.K + k;
     const Number result = from[k] / divisor;

@@ -20,16 +20,15 @@
 
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
+#include "kernels/reduce.h"
 
 namespace cpuaccel::kernels {
-
-enum class SpmmReduce : uint8_t { sum, mean, amax, amin };
 
 struct SpmmCall {
   Csr csr;
   int64_t K = 0;
   DataType type = DataType::f32;  // type of src, dst and, unless they are wide, values
-  SpmmReduce reduce = SpmmReduce::sum;
+  Reduce reduce = Reduce::sum;
   const void* values = nullptr;  // nnz; null: ones
   bool wide_values = false;      // values are float although the type has 16 bits
   const void* src = nullptr;

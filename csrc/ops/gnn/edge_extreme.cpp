@@ -50,7 +50,7 @@ at::Tensor edge_extreme(const at::Tensor& x, const at::Tensor& edges, const Opti
   call.csr = graph.csr;
   call.K = src.size(1);
   call.type = data_type(src.scalar_type());
-  call.reduce = smallest ? kernels::SpmmReduce::amin : kernels::SpmmReduce::amax;
+  call.reduce = smallest ? kernels::Reduce::amin : kernels::Reduce::amax;
   call.values = values.defined() ? values.const_data_ptr() : nullptr;
   call.src = src.const_data_ptr();
   call.src_stride = call.K;

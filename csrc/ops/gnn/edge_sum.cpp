@@ -77,7 +77,7 @@ at::Tensor edge_sum(const at::Tensor& x, const at::Tensor& edges, const Optional
       values = weights_by_source(graph, by_nodes, values, x.scalar_type(), mean);
     }
   } else if (mean) {
-    call.reduce = kernels::SpmmReduce::mean;
+    call.reduce = kernels::Reduce::mean;
   }
   call.values = values.defined() ? values.const_data_ptr() : nullptr;
   check_edges_are_valid(kSum, kernels::spmm(call) == kernels::CsrFault::none);

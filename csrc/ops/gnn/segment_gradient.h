@@ -26,7 +26,7 @@ template <typename Number>
 struct SegmentGradient {
   static constexpr int64_t kBlock = 16;  // columns whose ties are counted together
 
-  kernels::SegmentReduce reduce;
+  kernels::Reduce reduce;
   std::span<const int64_t> offsets;
   int64_t K, stride;
   const Number *grad, *output, *data;
@@ -54,8 +54,8 @@ struct SegmentGradient {
   // kColumns: K, or 0 for any K.
   template <int64_t kColumns>
   void segments(int64_t first, int64_t last) const {
-    using kernels::SegmentReduce;
-    const bool sums = reduce == SegmentReduce::sum || reduce == SegmentReduce::mean;
+    using kernels::Reduce;
+    const bool sums = reduce == Reduce::sum || reduce == Reduce::mean;
     if (kColumns == 1 && sums) {
       return fill(first, last);
     }
@@ -77,9 +77,8 @@ struct SegmentGradient {
   int64_t begin(int64_t n) const { return offsets[static_cast<size_t>(n)]; }
 
   Number share_of(int64_t n, Number whole) const {
-    return reduce == kernels::SegmentReduce::mean
-               ? whole / static_cast<Number>(begin(n + 1) - begin(n))
-               : whole;
+    return reduce == kernels::Reduce::mean ? whole / static_cast<Number>(begin(n + 1) - begin(n))
+                                           : whole;
   }
   // One column of a sum or a mean. Most segments are short, so kAtOnce elements are written for
   // each, without a branch on its length. The next segments overwrite their part.

@@ -14,7 +14,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -26,6 +25,7 @@
 #include "kernels/segment/segment.h"
 #include "ops/data_type.h"
 #include "ops/gnn/csr.h"
+#include "ops/gnn/reduction.h"
 #include "ops/gnn/rows.h"
 #include "ops/gnn/segment_check.h"
 #include "ops/gnn/segment_gradient.h"
@@ -39,16 +39,9 @@ namespace cpuaccel::ops {
 namespace {
 
 using kernels::kFewSegmentColumns;
-using kernels::SegmentReduce;
+using kernels::Reduce;
 using OptionalTensor = std::optional<at::Tensor>;
 using OptionalScalar = std::optional<at::Scalar>;
-
-std::optional<SegmentReduce> segment_reduction(std::string_view name) {
-  constexpr std::array kNames{"sum", "mean", "max", "min"};
-  const auto* const found = std::ranges::find(kNames, name);
-  return found == kNames.end() ? std::nullopt
-                               : std::optional(static_cast<SegmentReduce>(found - kNames.begin()));
-}
 
 bool is_list(const at::Tensor& list) {
   return strided_on_cpu(list) && list.dim() == 1 && list.numel() > 0 &&
@@ -128,7 +121,7 @@ const char* segment_fallback_reason(const at::Tensor& data, const OptionalTensor
               : from_lengths(list.const_data_ptr<int32_t>(), count, unsafe, to);
 }
 
-at::Tensor run(const at::Tensor& data, SegmentReduce reduce, Segments& segments,
+at::Tensor run(const at::Tensor& data, Reduce reduce, Segments& segments,
                const OptionalScalar& initial) {
   CPUACCEL_KERNEL_CALL(segment_reduce);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -148,12 +141,12 @@ at::Tensor run(const at::Tensor& data, SegmentReduce reduce, Segments& segments,
   call.offsets = segments.offsets.data();
   call.type = data_type(src.scalar_type());
   call.reduce = reduce;
-  call.start = initial                         ? initial->toDouble()
-               : reduce == SegmentReduce::amax ? -kInfinity
-               : reduce == SegmentReduce::amin ? kInfinity
-                                               : 0;
-  call.empty = reduce == SegmentReduce::mean && !initial ? std::numeric_limits<double>::quiet_NaN()
-                                                         : call.start;
+  call.start = initial                  ? initial->toDouble()
+               : reduce == Reduce::amax ? -kInfinity
+               : reduce == Reduce::amin ? kInfinity
+                                        : 0;
+  call.empty =
+      reduce == Reduce::mean && !initial ? std::numeric_limits<double>::quiet_NaN() : call.start;
   call.src = static_cast<const std::byte*>(src.const_data_ptr()) +
              first * rows->stride * static_cast<int64_t>(src.itemsize());
   call.src_stride = rows->stride;
@@ -168,7 +161,7 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce,
                           const OptionalTensor& offsets, int64_t axis, bool unsafe,
                           const OptionalScalar& initial) {
   Segments segments;
-  const auto kind = segment_reduction(reduce);
+  const auto kind = reduce_of(reduce, "max", "min");
   const char* reason =
       !kind            ? reasons::kReduction
       : given(indices) ? reasons::kIndices
@@ -238,7 +231,7 @@ void share(const std::vector<int64_t>& numbers, const at::Tensor& grad, const at
 }
 
 template <typename Number>
-void by_segment(SegmentReduce reduce, const Segments& segments, const at::Tensor& grad,
+void by_segment(Reduce reduce, const Segments& segments, const at::Tensor& grad,
                 const at::Tensor& output, const at::Tensor& data, const at::Tensor& to) {
   const auto src = with_rows(data);
   const auto dense_grad = grad.contiguous(), dense_output = output.contiguous();
@@ -260,7 +253,7 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
                                    const OptionalTensor& lengths, const OptionalTensor& offsets,
                                    int64_t axis, const OptionalScalar& initial) {
   Segments segments;
-  const auto kind = segment_reduction(reduce);
+  const auto kind = reduce_of(reduce, "max", "min");
   const char* reason = kind ? segment_fallback_reason(data, lengths, offsets, axis, false, segments)
                             : reasons::kReduction;
   if (reason == nullptr && !segments.cover_all()) {
@@ -289,10 +282,10 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
   }
   const auto numbers = segment_numbers(segments);
   switch (*kind) {
-    case SegmentReduce::sum:
+    case Reduce::sum:
       spread(numbers, grad.contiguous(), result);
       break;
-    case SegmentReduce::mean:
+    case Reduce::mean:
       spread(numbers, (grad / lengths_of(segments, grad)).contiguous(), result);
       break;
     default:

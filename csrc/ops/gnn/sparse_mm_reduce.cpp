@@ -15,6 +15,7 @@
 #include "kernels/spmm/spmm.h"
 #include "ops/data_type.h"
 #include "ops/gnn/csr.h"
+#include "ops/gnn/reduction.h"
 #include "ops/gnn/transposed.h"
 #include "ops/kernel_call.h"
 #include "ops/override.h"
@@ -24,25 +25,11 @@
 namespace cpuaccel::ops {
 namespace {
 
-using kernels::SpmmReduce;
+using kernels::Reduce;
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
 constexpr const char* kForward = "sparse_mm_reduce";
 constexpr const char* kBackward = "sparse_mm_reduce_backward";
-
-std::optional<SpmmReduce> reduction(std::string_view name) {
-  constexpr std::array kNames{"sum", "mean", "amax", "amin"};
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) {
-      return static_cast<SpmmReduce>(i);
-    }
-  }
-  return std::nullopt;
-}
-
-bool takes_one(SpmmReduce reduce) {
-  return reduce == SpmmReduce::amax || reduce == SpmmReduce::amin;
-}
 
 bool dense_of(const at::Tensor& x, at::ScalarType type, int64_t rows) {
   return x.layout() == at::kStrided && x.device().is_cpu() && !x.is_neg() && x.dim() == 2 &&
@@ -76,7 +63,7 @@ std::optional<CsrOperand> reduce_operand(const at::Tensor& self, const at::Tenso
 template <OpName kName>
 Pair forward(const at::Tensor& self, const at::Tensor& other, std::string_view reduce) {
   const char* reason = reasons::kReduction;
-  const auto kind = reduction(reduce);
+  const auto kind = reduce_of(reduce);
   const auto operand = kind ? reduce_operand(self, other, reason) : std::nullopt;
   if (!operand) {
     report_fallback(kForward, reason);
@@ -175,7 +162,7 @@ template <OpName kName>
 Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tensor& weight,
               std::string_view reduce, const at::Tensor& arg_out, std::array<bool, 2> mask) {
   const char* reason = reasons::kReduction;
-  const auto kind = reduction(reduce);
+  const auto kind = reduce_of(reduce);
   auto operand = kind ? reduce_operand(self, weight, reason) : std::nullopt;
   if (operand && (!dense_of(grad_out, weight.scalar_type(), operand->csr.M) ||
                   grad_out.size(1) != weight.size(1))) {
@@ -208,7 +195,7 @@ Pair backward(const at::Tensor& self, const at::Tensor& grad_out, const at::Tens
         ", and the type of the indices, but got ", arg_out.sizes(), " of ", arg_out.scalar_type());
     by_arg(*operand, grad, src, arg_out.contiguous(), to);
   } else {
-    of_sum(*operand, grad, src, *kind == SpmmReduce::mean, to);
+    of_sum(*operand, grad, src, *kind == Reduce::mean, to);
   }
   return {std::move(to.of_self), std::move(to.of_other)};
 }
