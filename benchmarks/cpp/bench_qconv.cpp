@@ -12,12 +12,12 @@ namespace {
 struct Shape {
   int64_t IC, OC, G, size, K, S;
   int64_t N = 1;
-  kernels::DstType type = kernels::DstType::u8;
+  DataType type = DataType::u8;
   Activation activation = Activation::none;
 };
 
-constexpr auto kF32 = kernels::DstType::f32;
-constexpr auto kU8 = kernels::DstType::u8;
+constexpr auto kF32 = DataType::f32;
+constexpr auto kU8 = DataType::u8;
 constexpr auto kGelu = Activation::gelu;
 constexpr auto kGeluTanh = Activation::gelu_tanh;
 constexpr auto kSilu = Activation::silu;
@@ -94,7 +94,7 @@ struct Data {
     call.OH = call.OW = (s.size - 1) / s.S + 1;
     call.dst.type = s.type;
     call.dst.activation = s.activation;
-    if (s.activation != Activation::none && s.type != kernels::DstType::f32) {
+    if (s.activation != Activation::none && s.type != DataType::f32) {
       call.dst.inverse_scale = 20.0f;
     }
     dst.resize(static_cast<size_t>(s.N * call.OH * call.OW * s.OC * call.dst.element_size()));
@@ -114,7 +114,7 @@ struct Data {
 
 std::string ending(const Shape& s) {
   std::string text = s.N == 1 ? "" : " n" + std::to_string(s.N);
-  text += s.type == kernels::DstType::f32 ? " f32" : "";
+  text += s.type == DataType::f32 ? " f32" : "";
   switch (s.activation) {
     case Activation::none:
       return text;
@@ -136,8 +136,7 @@ Case qconv_case(const Shape& s, Bytes bytes) {
   item.operations = static_cast<double>(s.N * O * O * weights);
   item.rate = Rate::int8;
   item.bytes_read = static_cast<double>(s.N * s.size * s.size * s.IC + weights);
-  item.bytes_written =
-      static_cast<double>(s.N * O * O * s.OC * (s.type == kernels::DstType::f32 ? 4 : 1));
+  item.bytes_written = static_cast<double>(s.N * O * O * s.OC * (s.type == DataType::f32 ? 4 : 1));
   item.prepare = [s, bytes] {
     const auto rows = kernels::qconv_kernels();
     return candidates(

@@ -36,12 +36,12 @@ struct Data {
     bytes.src.data = src.data();
     bytes.src.row_stride = s.K;
     bytes.src.zero_point = 117;
-    bytes.dst = {dst.data(), kernels::QgemmDstType::u8, s.N, scales.data(), scales.data()};
+    bytes.dst = {dst.data(), DataType::u8, s.N, scales.data(), scales.data()};
     dynamic = bytes;
     dynamic.src.data = floats.data();
     dynamic.src.type = kernels::QgemmSrcType::f32_rows_to_s8;
     dynamic.dst.data = real.data();
-    dynamic.dst.type = kernels::QgemmDstType::f32;
+    dynamic.dst.type = DataType::f32;
   }
   std::vector<uint8_t> src, dst;
   std::vector<float> floats, real, scales;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/activation.h"
+#include "base/data_type.h"
 
 namespace cpuaccel::kernels {
 
@@ -12,14 +13,12 @@ namespace cpuaccel::kernels {
 //   u8:  clamp(round_half_to_even(real * inverse_scale) + zero_point, min, max)
 //   s8:  computed as u8 and then flipped: zero_point, min and max are the result's plus 128
 //   f32: real
-// Errors of activations, none of which increases |x|: silu at most 4 * 2^-24 of the result, plus
-// 1e-36; gelu and gelu_tanh at most 2^-20 * |x|.
 // For u8 and s8 |real * inverse_scale| must be below 2^31: conv_dst_in_range() checks it.
-enum class DstType : uint8_t { u8, s8, f32 };
-
+// Errors of activations: silu at most 4 * 2^-24 of the result, plus 1e-36; gelu and gelu_tanh at
+// most 2^-20 * |x|.
 struct ConvDst {
   void* data = nullptr;
-  DstType type = DstType::u8;
+  DataType type = DataType::u8;   // u8, s8 or f32
   const float* scales = nullptr;  // OC
   const float* bias = nullptr;    // OC
   Activation activation = Activation::none;
@@ -28,9 +27,9 @@ struct ConvDst {
   int32_t zero_point = 0;      // 0 .. 255
   uint8_t min = 0, max = 255;  // relu: min = zero_point; relu6: max as well
 
-  int64_t element_size() const { return type == DstType::f32 ? 4 : 1; }
+  int64_t element_size() const { return type == DataType::f32 ? 4 : 1; }
   // Flipping the top bit turns u8 into s8.
-  uint8_t flip() const { return type == DstType::s8 ? 0x80 : 0; }
+  uint8_t flip() const { return type == DataType::s8 ? 0x80 : 0; }
 };
 
 // True if all results can be rounded to int32, for accumulators of magnitude up to `magnitude` and

@@ -13,7 +13,7 @@ namespace {
 // Writes element `offset`: applies the post-op to `real`, then requantizes it.
 inline void store_real_ref(const ConvDst& dst, int64_t offset, float real) {
   real = activation_ref(dst.activation, real);
-  if (dst.type == DstType::f32) {
+  if (dst.type == DataType::f32) {
     static_cast<float*>(dst.data)[offset] = real;
     return;
   }

@@ -96,7 +96,7 @@ void add_product(const at::Tensor& self, const at::Tensor& mat2, int64_t first, 
   call.src = src.data();
   call.src_zero_point = 128;
   call.dst.data = sums.data();
-  call.dst.type = kernels::DstType::f32;
+  call.dst.type = DataType::f32;
   call.dst.scales = ones.data();
   call.dst.bias = zeros.data();
   kernels::qconv(call);
@@ -130,9 +130,7 @@ void multiply(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& 
   call.src = {.data = rows.const_data_ptr<int8_t>(),
               .type = kernels::QgemmSrcType::s8,
               .row_stride = rows.stride(0)};
-  call.dst = {.data = out.data_ptr<int32_t>(),
-              .type = kernels::QgemmDstType::s32,
-              .row_stride = out.size(1)};
+  call.dst = {.data = out.data_ptr<int32_t>(), .type = DataType::s32, .row_stride = out.size(1)};
   const char* reason = kernels::qgemm(call);
   TORCH_INTERNAL_ASSERT(reason == nullptr, "qgemm computes all sums modulo 2^32, but: ", reason);
 }

@@ -37,9 +37,8 @@ class CpuaccelKernel : public Kernel {
 
     template <typename Dst>
     void fill(const QuantCall& call, Dst& dst) const {
-      using Type = decltype(dst.type);
       dst.data = call.dst;
-      dst.type = call.f32_dst ? Type::f32 : call.s8 ? Type::s8 : Type::u8;
+      dst.type = call.f32_dst ? DataType::f32 : call.s8 ? DataType::s8 : DataType::u8;
       dst.scales = params->dst_scales.data();
       dst.bias = bias;
       dst.activation = activation;

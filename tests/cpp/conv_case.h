@@ -111,11 +111,14 @@ GuardedVector<T> random_bytes(std::mt19937& random, int64_t count) {
   return values;
 }
 
+// The types that a ConvDst can have.
+[[maybe_unused]] constexpr DataType kConvDstTypes[] = {DataType::u8, DataType::s8, DataType::f32};
+
 // A dst with random quantizers, guarded on both sides.
 class DstCase {
  public:
   // typical: typical magnitude of an accumulator, so that results use the whole range.
-  DstCase(std::mt19937& random, int64_t OC, int64_t count, DstType type, double typical)
+  DstCase(std::mt19937& random, int64_t OC, int64_t count, DataType type, double typical)
       : OC_(OC), count_(count) {
     std::uniform_real_distribution<float> scale(0.5f, 2.0f), bias(-40.0f, 40.0f);
     std::uniform_int_distribution<int> byte(0, 255);
@@ -129,7 +132,7 @@ class DstCase {
     dst_.zero_point = byte(random);
     dst_.activation = kActivations[static_cast<size_t>(byte(random)) % kActivations.size()];
     if (dst_.activation != Activation::none) {
-      dst_.inverse_scale = type == DstType::f32 ? 1.0f : scale(random);
+      dst_.inverse_scale = type == DataType::f32 ? 1.0f : scale(random);
       for (auto& each : scales_) {
         each *= 0.05f;  // where post-ops are not linear
       }
@@ -159,13 +162,13 @@ class DstCase {
           std::fma(static_cast<float>(accumulators[static_cast<size_t>(i)]), scales_[c], bias_[c]);
       const double real = exact_activation(dst_.activation, static_cast<double>(sum));
       const double error = activation_error(dst_.activation, static_cast<double>(sum));
-      if (dst_.type == DstType::f32) {
+      if (dst_.type == DataType::f32) {
         ASSERT_NEAR(static_cast<double>(static_cast<const float*>(dst_.data)[i]), real, error)
             << "element " << i;
         continue;
       }
-      const int got = dst_.type == DstType::u8 ? static_cast<const uint8_t*>(dst_.data)[i]
-                                               : static_cast<const int8_t*>(dst_.data)[i] + 128;
+      const int got = dst_.type == DataType::u8 ? static_cast<const uint8_t*>(dst_.data)[i]
+                                                : static_cast<const int8_t*>(dst_.data)[i] + 128;
       ASSERT_GE(got, quantized(real - error)) << "element " << i << " channel " << c;
       ASSERT_LE(got, quantized(real + error)) << "element " << i << " channel " << c;
     }

@@ -30,12 +30,12 @@ constexpr QgemmSrcType kQgemmSources[] = {
     QgemmSrcType::f32_rows_to_u8,
     QgemmSrcType::f32_rows_to_s8,
 };
-constexpr QgemmDstType kQgemmResults[] = {QgemmDstType::s32, QgemmDstType::f32, QgemmDstType::bf16,
-                                          QgemmDstType::u8, QgemmDstType::s8};
+constexpr DataType kQgemmResults[] = {DataType::s32, DataType::f32, DataType::bf16, DataType::u8,
+                                      DataType::s8};
 
 class QgemmCase {
  public:
-  QgemmCase(std::mt19937& random, const QgemmShape& shape, QgemmSrcType src, QgemmDstType dst)
+  QgemmCase(std::mt19937& random, const QgemmShape& shape, QgemmSrcType src, DataType dst)
       : shape_(shape), src_type_(src), dst_type_(dst) {
     const auto pick = [&](int low, int high) {
       return std::uniform_int_distribution<int>(low, high)(random);
@@ -131,11 +131,11 @@ class QgemmCase {
   static constexpr size_t kGuard = 64;
   static constexpr uint8_t kUntouched = 0xa5;
 
-  bool is_real() const { return dst_type_ == QgemmDstType::f32 || dst_type_ == QgemmDstType::bf16; }
+  bool is_real() const { return dst_type_ == DataType::f32 || dst_type_ == DataType::bf16; }
   size_t dst_size() const {
-    return dst_type_ == QgemmDstType::bf16                                  ? 2
-           : dst_type_ == QgemmDstType::u8 || dst_type_ == QgemmDstType::s8 ? 1
-                                                                            : 4;
+    return dst_type_ == DataType::bf16                              ? 2
+           : dst_type_ == DataType::u8 || dst_type_ == DataType::s8 ? 1
+                                                                    : 4;
   }
   const uint8_t* at(int64_t m, int64_t n) const {
     return dst_.data() + kGuard + static_cast<size_t>(m * dst_stride_ + n) * dst_size();
@@ -234,7 +234,7 @@ class QgemmCase {
 
   void check_element(int64_t m, int64_t n, int64_t acc) const {
     const auto where = [&] { return testing::PrintToString(std::pair(m, n)); };
-    if (dst_type_ == QgemmDstType::s32) {
+    if (dst_type_ == DataType::s32) {
       ASSERT_EQ(got<int32_t>(m, n), static_cast<int32_t>(static_cast<uint64_t>(acc))) << where();
       return;
     }
@@ -245,10 +245,10 @@ class QgemmCase {
     const double real = exact_activation(call_.dst.activation, sum);
     const double error = activation_error(call_.dst.activation, sum);
     switch (dst_type_) {
-      case QgemmDstType::f32:
+      case DataType::f32:
         ASSERT_NEAR(static_cast<double>(got<float>(m, n)), real, error) << where();
         break;
-      case QgemmDstType::bf16: {
+      case DataType::bf16: {
         const uint32_t bits = uint32_t{got<uint16_t>(m, n)} << 16;
         float value;
         std::memcpy(&value, &bits, sizeof(value));
@@ -257,8 +257,7 @@ class QgemmCase {
         break;
       }
       default: {
-        const int result =
-            dst_type_ == QgemmDstType::u8 ? got<uint8_t>(m, n) : got<int8_t>(m, n) + 128;
+        const int result = dst_type_ == DataType::u8 ? got<uint8_t>(m, n) : got<int8_t>(m, n) + 128;
         ASSERT_GE(result, quantized(real - error)) << where();
         ASSERT_LE(result, quantized(real + error)) << where();
       }
@@ -267,7 +266,7 @@ class QgemmCase {
 
   QgemmShape shape_;
   QgemmSrcType src_type_;
-  QgemmDstType dst_type_;
+  DataType dst_type_;
   int64_t src_stride_ = 0, dst_stride_ = 0;
   GuardedVector<int8_t> weights_;  // column by column
   GuardedVector<uint8_t> byte_src_;

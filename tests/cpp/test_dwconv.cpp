@@ -27,7 +27,7 @@ GuardedVector<int64_t> accumulators(const Case& c, const GuardedVector<uint8_t>&
   return conv_accumulators(c, c.shape.C, c.shape.C, c.shape.C, src, weights);
 }
 
-void check(const Case& c, DwconvFunction* function, DstType type, std::mt19937& random) {
+void check(const Case& c, DwconvFunction* function, DataType type, std::mt19937& random) {
   const auto& s = c.shape;
   const auto src = random_bytes<uint8_t>(random, c.N * c.IH * c.IW * s.C);
   const auto weights = random_bytes<int8_t>(random, s.C * s.KH * s.KW);
@@ -47,7 +47,7 @@ TEST_P(DwconvTest, EveryChannelCount) {
   std::mt19937 random(1);
   for (int64_t C = 1; C <= 140; ++C) {
     SCOPED_TRACE(C);
-    check({{C, 3, 3, 1, 1, 1, 1, 1, 1}, 1, 5, 4, 7}, GetParam().function, DstType::u8, random);
+    check({{C, 3, 3, 1, 1, 1, 1, 1, 1}, 1, 5, 4, 7}, GetParam().function, DataType::u8, random);
   }
 }
 
@@ -58,7 +58,7 @@ TEST_P(DwconvTest, KernelsStridesAndDilations) {
       for (const int64_t D : {1, 2}) {
         for (const int64_t P : {int64_t{0}, K / 2, K}) {
           SCOPED_TRACE(testing::Message() << "K" << K << " S" << S << " D" << D << " P" << P);
-          check({{33, K, K, S, S, P, P, D, D}, 1, 22, 23, 128}, GetParam().function, DstType::u8,
+          check({{33, K, K, S, S, P, P, D, D}, 1, 22, 23, 128}, GetParam().function, DataType::u8,
                 random);
         }
       }
@@ -87,13 +87,13 @@ TEST_P(DwconvTest, RandomShapes) {
                  << "N" << c.N << " C" << s.C << " " << c.IH << "x" << c.IW << " K" << s.KH << "x"
                  << s.KW << " S" << s.SH << "x" << s.SW << " P" << s.PH << "x" << s.PW << " D"
                  << s.DH << "x" << s.DW << " zp " << c.src_zero_point);
-    check(c, GetParam().function, static_cast<DstType>(i % 3), random);
+    check(c, GetParam().function, kConvDstTypes[i % 3], random);
   }
 }
 
 // A dst without a post-op between the sums and their rounding.
 struct Plain {
-  DstType type = DstType::u8;
+  DataType type = DataType::u8;
   int32_t zero_point = 120;
   uint8_t min = 0, max = 255;
 };
@@ -186,10 +186,10 @@ TEST_P(DwconvTest, SameBytesAsRefOnThreads) {
 
 TEST_P(DwconvTest, SameBytesAsRefForTypesAndLimits) {
   std::mt19937 random(13);
-  constexpr Plain kPlains[] = {{DstType::u8, 0, 0, 255},     {DstType::u8, 255, 0, 255},
-                               {DstType::u8, 120, 120, 255}, {DstType::u8, 10, 10, 90},
-                               {DstType::u8, 10, 0, 90},     {DstType::s8, 128, 0, 255},
-                               {DstType::s8, 100, 100, 160}};
+  constexpr Plain kPlains[] = {{DataType::u8, 0, 0, 255},     {DataType::u8, 255, 0, 255},
+                               {DataType::u8, 120, 120, 255}, {DataType::u8, 10, 10, 90},
+                               {DataType::u8, 10, 0, 90},     {DataType::s8, 128, 0, 255},
+                               {DataType::s8, 100, 100, 160}};
   for (const Plain& plain : kPlains) {
     for (const int64_t C : {24, 40, 80, 200}) {
       for (const int64_t K : {3, 5, 7}) {
@@ -221,7 +221,7 @@ TEST_P(DwconvTest, ExtremeValuesDoNotSaturate) {
     call.src = src.data();
     call.src_zero_point = 255 - source;
     call.dst.data = dst.data();
-    call.dst.type = DstType::f32;
+    call.dst.type = DataType::f32;
     call.dst.scales = scales.data();
     call.dst.bias = bias.data();
     dwconv(call, GetParam().function);

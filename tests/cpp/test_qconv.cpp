@@ -48,7 +48,7 @@ GuardedVector<uint8_t> low_bytes(std::mt19937& random, int64_t count, unsigned o
   return result;
 }
 
-void check(const Case& c, QconvFunction* function, DstType type, std::mt19937& random,
+void check(const Case& c, QconvFunction* function, DataType type, std::mt19937& random,
            QconvForm form = QconvForm::whole, GuardedVector<uint8_t> src = {}) {
   const auto& s = c.shape;
   const int64_t K = s.IC / s.G * s.KH * s.KW;
@@ -78,7 +78,7 @@ TEST_P(QconvTest, Linear) {
     for (const int64_t K : {1, 3, 4, 16, 30, 64, 100}) {
       for (const int64_t N : {1, 7, 8, 16, 17, 31, 48, 63, 64, 65, 100, 200}) {
         SCOPED_TRACE(testing::Message() << "M" << M << " K" << K << " N" << N);
-        check({{K, N}, M, 1, 1, 9}, GetParam().function, DstType::u8, random);
+        check({{K, N}, M, 1, 1, 9}, GetParam().function, DataType::u8, random);
       }
     }
   }
@@ -93,7 +93,7 @@ TEST_P(QconvTest, Pointwise) {
       for (const int64_t S : {1, 2}) {
         for (const int64_t P : {0, 1}) {
           SCOPED_TRACE(testing::Message() << IC << "->" << OC << " stride " << S << " pad " << P);
-          const auto type = static_cast<DstType>((IC + OC / 8) % 3);
+          const auto type = kConvDstTypes[(IC + OC / 8) % 3];
           check({{IC, OC, 1, 1, 1, S, S, P, P}, 2, 5, 9, 77}, GetParam().function, type, random);
         }
       }
@@ -106,7 +106,7 @@ TEST_P(QconvTest, PointwiseTiles) {
   std::mt19937 random(13);
   for (const int64_t M : {2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 17, 49, 64, 66, 71}) {
     for (const int64_t OC : {8, 16, 21, 32, 48, 64, 75, 96, 112}) {
-      for (const DstType type : {DstType::u8, DstType::s8, DstType::f32}) {
+      for (const DataType type : {DataType::u8, DataType::s8, DataType::f32}) {
         for (const int64_t IC : {7, 24}) {
           SCOPED_TRACE(testing::Message() << M << " rows, " << IC << "->" << OC << ", type "
                                           << static_cast<int>(type));
@@ -122,15 +122,15 @@ TEST_P(QconvTest, LongRows) {
   std::mt19937 random(14);
   for (const int64_t IC : {2048, 2052, 3072, 4099}) {
     for (const int64_t M : {2, 3, 10}) {
-      for (const DstType type : {DstType::u8, DstType::f32}) {
+      for (const DataType type : {DataType::u8, DataType::f32}) {
         SCOPED_TRACE(testing::Message() << M << " rows of " << IC);
         check({{IC, 24}, M, 1, 1, 77}, GetParam().function, type, random);
       }
     }
   }
   // Pixels a stride apart, at equal distances and not.
-  check({{2052, 24, 1, 1, 1, 2, 2}, 1, 1, 9, 77}, GetParam().function, DstType::u8, random);
-  check({{2052, 24, 1, 1, 1, 2, 2}, 1, 3, 5, 77}, GetParam().function, DstType::u8, random);
+  check({{2052, 24, 1, 1, 1, 2, 2}, 1, 1, 9, 77}, GetParam().function, DataType::u8, random);
+  check({{2052, 24, 1, 1, 1, 2, 2}, 1, 3, 5, 77}, GetParam().function, DataType::u8, random);
 }
 
 // Few rows, whose channels are split into several chunks.
@@ -140,7 +140,7 @@ TEST_P(QconvTest, ChunksOfChannels) {
     for (const int64_t OC : {100, 300, 777}) {
       for (const int64_t IC : {40, 260}) {
         SCOPED_TRACE(testing::Message() << M << " rows, " << IC << "->" << OC);
-        check({{IC, OC}, M, 1, 1, 77}, GetParam().function, DstType::u8, random);
+        check({{IC, OC}, M, 1, 1, 77}, GetParam().function, DataType::u8, random);
       }
     }
   }
@@ -166,7 +166,7 @@ TEST_P(QconvTest, LowSources) {
         given.src_zero_point = zero_point;
         SCOPED_TRACE(testing::Message() << "one of " << one_of << ", zero point " << zero_point
                                         << ", " << c.shape.IC << "->" << c.shape.OC);
-        check(given, GetParam().function, DstType::u8, random, QconvForm::whole,
+        check(given, GetParam().function, DataType::u8, random, QconvForm::whole,
               low_bytes(random, c.N * c.IH * c.IW * c.shape.IC, one_of));
       }
     }
@@ -183,7 +183,7 @@ TEST_P(QconvTest, LargestLowSources) {
       src[1000] = src[1001] = src[9000] = high;
       const GuardedVector<int8_t> weights(16 * 256, weight);
       const auto packed = qconv_pack(s, weights.data());
-      const DstCase dst(random, 16, 64 * 16, DstType::f32, 127.0 * 128 * 256);
+      const DstCase dst(random, 16, 64 * 16, DataType::f32, 127.0 * 128 * 256);
       QconvCall call;
       call.weights = &packed;
       call.N = 64;
@@ -197,8 +197,8 @@ TEST_P(QconvTest, LargestLowSources) {
 
 TEST_P(QconvTest, LargeLinear) {
   std::mt19937 random(2);
-  check({{768, 768}, 1, 1, 1, 120}, GetParam().function, DstType::f32, random);
-  check({{1280, 1000}, 1, 1, 1, 0}, GetParam().function, DstType::u8, random);
+  check({{768, 768}, 1, 1, 1, 120}, GetParam().function, DataType::f32, random);
+  check({{1280, 1000}, 1, 1, 1, 0}, GetParam().function, DataType::u8, random);
 }
 
 TEST_P(QconvTest, Stems) {
@@ -207,7 +207,7 @@ TEST_P(QconvTest, Stems) {
     for (const int64_t IC : {1, 2, 3, 4}) {
       for (const int64_t P : {int64_t{0}, K / 2, K + 1}) {
         SCOPED_TRACE(testing::Message() << "K" << K << " IC" << IC << " P" << P);
-        check({{IC, 32, 1, K, K, 2, 2, P, P}, 2, 15, 17, 114}, GetParam().function, DstType::u8,
+        check({{IC, 32, 1, K, K, 2, 2, P, P}, 2, 15, 17, 114}, GetParam().function, DataType::u8,
               random);
       }
     }
@@ -221,7 +221,7 @@ TEST_P(QconvTest, Groups) {
       for (const int64_t G : {2, 4, 8}) {
         SCOPED_TRACE(testing::Message() << inputs << "->" << outputs << " G" << G);
         check({{inputs * G, outputs * G, G, 3, 3, 1, 1, 1, 1}, 1, 5, 7, 33}, GetParam().function,
-              DstType::u8, random);
+              DataType::u8, random);
       }
     }
   }
@@ -249,7 +249,7 @@ TEST_P(QconvTest, RandomShapes) {
                  << "N" << c.N << " IC" << s.IC << " OC" << s.OC << " G" << G << " " << c.IH << "x"
                  << c.IW << " K" << s.KH << "x" << s.KW << " S" << s.SH << "x" << s.SW << " P"
                  << s.PH << "x" << s.PW << " D" << s.DH << "x" << s.DW);
-    check(c, GetParam().function, static_cast<DstType>(i % 3), random);
+    check(c, GetParam().function, kConvDstTypes[i % 3], random);
   }
 }
 
@@ -271,7 +271,7 @@ TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
       call.src = src.data();
       call.src_zero_point = 255 - source;
       call.dst.data = dst.data();
-      call.dst.type = DstType::f32;
+      call.dst.type = DataType::f32;
       call.dst.scales = scales.data();
       call.dst.bias = bias.data();
       qconv(call, GetParam().function);
@@ -293,7 +293,7 @@ class QconvCutTest : public testing::TestWithParam<QconvForm> {
 };
 
 TEST_P(QconvCutTest, IsExact) {
-  for (const DstType type : {DstType::u8, DstType::f32}) {
+  for (const DataType type : {DataType::u8, DataType::f32}) {
     for (const int64_t IC : {3, 16, 33, 260}) {
       for (const int64_t OC : {8, 16, 40, 64, 100}) {
         for (const int64_t K : {1, 3}) {
@@ -318,7 +318,7 @@ TEST_P(QconvCutTest, IsExactWithLowSources) {
           Case{{3, 32, 1, 7, 7, 2, 2, 3, 3}, 1, 21, 23, 9}}) {
       SCOPED_TRACE(testing::Message()
                    << "one of " << one_of << ", " << c.shape.IC << "->" << c.shape.OC);
-      check(c, qconv_x86_avx2, DstType::u8, random_, GetParam(),
+      check(c, qconv_x86_avx2, DataType::u8, random_, GetParam(),
             low_bytes(random_, c.N * c.IH * c.IW * c.shape.IC, one_of));
     }
   }
@@ -352,7 +352,7 @@ TEST_P(QconvCutTest, TakesTheLargestSources) {
         call.N = pixels;
         call.src = src.data();
         call.dst.data = dst.data();
-        call.dst.type = DstType::f32;
+        call.dst.type = DataType::f32;
         call.dst.scales = scales.data();
         call.dst.bias = bias.data();
         qconv(call);

@@ -32,7 +32,7 @@ std::string name_of(const QgemmShape& shape) {
 TEST_P(QgemmTest, EverySourceAndResult) {
   std::mt19937 random(1);
   for (const QgemmSrcType src : kQgemmSources) {
-    for (const QgemmDstType dst : kQgemmResults) {
+    for (const DataType dst : kQgemmResults) {
       for (const QgemmShape& shape : {QgemmShape{1, 13, 30}, {5, 24, 64}, {21, 50, 33}}) {
         SCOPED_TRACE(testing::Message() << name_of(shape) << " from " << static_cast<int>(src)
                                         << " to " << static_cast<int>(dst));
@@ -50,7 +50,7 @@ TEST_P(QgemmTest, AllSizesOfTilesAndTails) {
       for (const int64_t K : {1, 4, 7, 8, 9, 16, 23, 40}) {
         const QgemmShape shape{M, N, K};
         SCOPED_TRACE(name_of(shape));
-        QgemmCase(random, shape, QgemmSrcType::u8, QgemmDstType::s32).run(GetParam().function);
+        QgemmCase(random, shape, QgemmSrcType::u8, DataType::s32).run(GetParam().function);
       }
     }
   }
@@ -76,8 +76,8 @@ TEST_P(QgemmTest, BlocksOfKOfRowsAndOfColumns) {
   for (const QgemmShape& shape :
        {QgemmShape{19, 100, 5001}, {3, 30, 9000}, {300, 40, 70}, {70, 30, 11000}}) {
     SCOPED_TRACE(name_of(shape));
-    QgemmCase(random, shape, QgemmSrcType::u8, QgemmDstType::s32).run(GetParam().function);
-    QgemmCase(random, shape, QgemmSrcType::s8, QgemmDstType::f32).run(GetParam().function, false);
+    QgemmCase(random, shape, QgemmSrcType::u8, DataType::s32).run(GetParam().function);
+    QgemmCase(random, shape, QgemmSrcType::s8, DataType::f32).run(GetParam().function, false);
   }
 }
 
@@ -104,7 +104,7 @@ TEST_P(QgemmTest, ThreadsShareTheWork) {
     call.M = shape.M;
     call.src.row_stride = shape.K;
     call.dst.row_stride = shape.N;
-    call.dst.type = QgemmDstType::s32;
+    call.dst.type = DataType::s32;
     for (const QgemmSrcType type : {QgemmSrcType::u8, QgemmSrcType::f32_rows_to_u8}) {
       call.src.type = type;
       call.src.data = type == QgemmSrcType::u8 ? static_cast<const void*>(src.data())
@@ -126,7 +126,7 @@ TEST_P(QgemmTest, ThreadsShareTheWork) {
 TEST_P(QgemmTest, NothingToAddOrToDo) {
   std::mt19937 random(6);
   for (const QgemmSrcType src : kQgemmSources) {
-    for (const QgemmDstType dst : kQgemmResults) {
+    for (const DataType dst : kQgemmResults) {
       for (const QgemmShape& shape : {QgemmShape{3, 20, 0}, {0, 5, 6}, {4, 0, 6}, {0, 0, 0}}) {
         SCOPED_TRACE(name_of(shape));
         QgemmCase(random, shape, src, dst).run(GetParam().function);
@@ -156,7 +156,7 @@ TEST_P(QgemmTest, ExtremeValuesDoNotSaturate) {
           call.src.row_stride = K;
           call.src.zero_point = source == low ? low + 255 : low;
           call.dst.data = dst.data();
-          call.dst.type = QgemmDstType::s32;
+          call.dst.type = DataType::s32;
           call.dst.row_stride = N;
           ASSERT_EQ(qgemm(call), nullptr);
           const auto sum = static_cast<int32_t>((source - call.src.zero_point) * weight * K);
@@ -182,7 +182,7 @@ TEST_P(QgemmTest, ResultsAreLimited) {
   call.M = 1;
   call.src.data = &one;
   call.src.row_stride = 1;
-  call.dst = {dst, QgemmDstType::u8, N, scales.data(), bias};
+  call.dst = {dst, DataType::u8, N, scales.data(), bias};
   call.dst.zero_point = 100;
   call.dst.min = 3;
   call.dst.max = 250;
@@ -200,20 +200,20 @@ TEST_P(QgemmTest, RefusesSumsThatLeaveInt32) {
   call.M = 1;
   call.src.data = src.data();
   call.src.row_stride = K;
-  call.dst = {&dst, QgemmDstType::f32, 1, &scale, nullptr};
+  call.dst = {&dst, DataType::f32, 1, &scale, nullptr};
   const auto large = qgemm_pack({weights.data(), K, 1, 1, 1}, GetParam().function);
   EXPECT_EQ(large.magnitude, 255 * 127 * K);
   call.weights = &large;
   EXPECT_NE(qgemm_unsupported_reason(call), nullptr);
   EXPECT_NE(qgemm(call), nullptr);
   EXPECT_EQ(dst, 0);
-  call.dst.type = QgemmDstType::s32;
+  call.dst.type = DataType::s32;
   EXPECT_EQ(qgemm(call), nullptr);
   EXPECT_EQ(dst, static_cast<int32_t>(static_cast<uint32_t>(255 * 127 * K)));
   weights.assign(weights.size(), -100);
   const auto small = qgemm_pack({weights.data(), K, 1, 1, 1}, GetParam().function);
   call.weights = &small;
-  call.dst.type = QgemmDstType::f32;
+  call.dst.type = DataType::f32;
   EXPECT_EQ(qgemm(call), nullptr);
   float real;
   std::memcpy(&real, &dst, sizeof(real));
@@ -261,7 +261,7 @@ TEST_P(QgemmTest, EpilogueSeesEveryResultOnce) {
       call.M = shape.M;
       call.src.data = src.data();
       call.src.row_stride = shape.K;
-      call.dst = {dst.data(), QgemmDstType::u8, shape.N, scales.data(), nullptr};
+      call.dst = {dst.data(), DataType::u8, shape.N, scales.data(), nullptr};
       call.epilogue.context = &seen;
       call.epilogue.run = [](const void* context, uint8_t* /*dst*/, int64_t offset,
                              int64_t length) {

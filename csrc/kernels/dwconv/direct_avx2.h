@@ -48,7 +48,7 @@ struct Output {
         max(all(dst.max)),
         flip(all(dst.flip())) {}
   static __m128i all(uint8_t value) { return _mm_set1_epi8(static_cast<char>(value)); }
-  DstType type;
+  DataType type;
   __m256i zero_point;
   __m128i min, max, flip;
 };
@@ -176,7 +176,7 @@ struct Direct {
                        _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc.high), b.scale_high, b.bias_high)};
     apply_activation<ExpFloats8, 2>(call.dst, reals);
     const auto [low, high] = reals;
-    if (out.type == DstType::f32) [[unlikely]] {
+    if (out.type == DataType::f32) [[unlikely]] {
       alignas(32) float floats[kBlock];
       _mm256_store_ps(floats, _mm256_permute2f128_ps(low, high, 0x20));
       _mm256_store_ps(floats + 8, _mm256_permute2f128_ps(low, high, 0x31));

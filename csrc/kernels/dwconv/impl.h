@@ -201,7 +201,7 @@ struct DwconvLoop {
           to[i] = to_address(first + i);
         }
         apply_activation<typename V::Floats, 4>(call.dst, real);
-        if (call.dst.type == DstType::f32) {
+        if (call.dst.type == DataType::f32) {
           for (int i = 0; i < 4; ++i) {
             V::store_floats(reinterpret_cast<float*>(to[i]), real[i], count);
           }

@@ -10,7 +10,7 @@ namespace {
 
 bool dwconv_lanes(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, void* scratch) {
   const DwconvShape& shape = call.weights->shape;
-  if (shape.C < kDwconvBlock || call.dst.type == DstType::f32) {
+  if (shape.C < kDwconvBlock || call.dst.type == DataType::f32) {
     return false;
   }
   auto* padding = static_cast<std::byte*>(scratch);

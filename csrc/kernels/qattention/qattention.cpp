@@ -59,7 +59,7 @@ struct Product {
     call.N = count;
     call.src_zero_point = zero_point;
     call.dst.data = dst;
-    call.dst.type = DstType::f32;
+    call.dst.type = DataType::f32;
     call.dst.scales = scales;
     call.dst.bias = biases;
     QconvPanel panel;

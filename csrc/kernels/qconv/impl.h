@@ -285,7 +285,7 @@ struct QconvLoop {
     const bool whole =
         pixel + kPixels <= panel.pixels && (v + kWide) * kLanes <= layout.part_outputs;
     if (whole && call.dst.activation == Activation::none) [[likely]] {
-      if (call.dst.type == DstType::f32) {
+      if (call.dst.type == DataType::f32) {
         finish_floats<kPixels, kWide>(pixel, v, acc);
       } else {
         finish_bytes<kPixels, kWide>(pixel, v, acc);
@@ -399,7 +399,7 @@ struct QconvLoop {
         count[i] = pixel + at < panel.pixels ? counts[j] : 0;
       }
       apply_activation<typename V::Floats, 4>(call.dst, real);
-      if (call.dst.type == DstType::f32) {
+      if (call.dst.type == DataType::f32) {
         for (int i = 0; i < 4; ++i) {
           V::store_floats(reinterpret_cast<float*>(to[i]), real[i], count[i]);
         }

@@ -166,7 +166,7 @@ struct QconvPointwise {
     apply_activation<V::Floats>(call.dst.activation, call.dst.inverse_scale, vectors,
                                 height * kVectors);
     for (int64_t i = 0; i < height; ++i, vectors += kVectors) {
-      if (call.dst.type == DstType::f32) {
+      if (call.dst.type == DataType::f32) {
         for (int64_t j = 0; j < kVectors; ++j) {
           const int64_t left = count - j * V::kLanes;
           V::store_floats(reinterpret_cast<float*>(dst) + i * OC + j * V::kLanes, vectors[j],
@@ -336,7 +336,7 @@ CPUACCEL_INLINE bool qconv_pointwise(const QconvCall& call, const QconvPanel& pa
     return false;
   }
   const ConvDst& dst = call.dst;
-  if (dst.type == DstType::f32 || dst.activation != Activation::none) {
+  if (dst.type == DataType::f32 || dst.activation != Activation::none) {
     QconvPointwise<Results::reals>{call, panel}.run();
   } else if (dst.min > 0 || dst.max < 255 || dst.flip() != 0) {
     QconvPointwise<Results::limited_bytes>{call, panel}.run();

@@ -153,9 +153,7 @@ class Product {
   static ConvDst conv_dst(const QgemmDst& dst) {
     ConvDst conv;
     conv.data = dst.data;
-    conv.type = dst.type == QgemmDstType::u8   ? DstType::u8
-                : dst.type == QgemmDstType::s8 ? DstType::s8
-                                               : DstType::f32;
+    conv.type = dst.type == DataType::u8 || dst.type == DataType::s8 ? dst.type : DataType::f32;
     conv.scales = dst.scales;
     conv.bias = dst.bias;
     conv.activation = dst.activation;
@@ -181,9 +179,8 @@ std::span<const KernelRow<QgemmFunction>> qgemm_kernels() { return kRows; }
 
 const char* qgemm_unsupported_reason(const QgemmCall& call) {
   const bool fits = call.weights->magnitude <= std::numeric_limits<int32_t>::max();
-  return fits || call.dst.type == QgemmDstType::s32
-             ? nullptr
-             : "sums with these weights could overflow int32";
+  return fits || call.dst.type == DataType::s32 ? nullptr
+                                                : "sums with these weights could overflow int32";
 }
 
 const char* qgemm(const QgemmCall& call) {

@@ -98,12 +98,10 @@ struct QgemmSrc {
   const float* scales = nullptr;         // u8, s8: src_scale per row; null means 1
 };
 
-enum class QgemmDstType : uint8_t { s32, f32, bf16, u8, s8 };
-
 // s32 uses only data, type and row_stride.
 struct QgemmDst {
   void* data = nullptr;
-  QgemmDstType type = QgemmDstType::f32;
+  DataType type = DataType::f32;  // s32, f32, bf16, u8 or s8
   int64_t row_stride = 0;         // in elements
   const float* scales = nullptr;  // N
   const float* bias = nullptr;    // N; null means zeros

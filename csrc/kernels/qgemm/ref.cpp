@@ -50,14 +50,14 @@ void store(const QgemmStore& s) {
       const auto sum = static_cast<uint32_t>(s.sums[i * kColumns + j]);
       const auto of_column = static_cast<uint32_t>(s.call.weights->sums()[n]);
       const auto acc = static_cast<int32_t>(sum + static_cast<uint32_t>(s.offsets[i]) * of_column);
-      if (dst.type == QgemmDstType::s32) {
+      if (dst.type == DataType::s32) {
         static_cast<int32_t*>(dst.data)[at] = acc;
         continue;
       }
       const float scaled = static_cast<float>(acc) * (s.scales != nullptr ? s.scales[i] : 1.0f);
       const float bias = dst.bias != nullptr ? dst.bias[n] : 0.0f;
       const float real = std::fma(scaled, dst.scales[n], bias);
-      if (dst.type == QgemmDstType::bf16) {
+      if (dst.type == DataType::bf16) {
         static_cast<uint16_t*>(dst.data)[at] = float_to_bf16(activation_ref(dst.activation, real));
       } else {
         store_real_ref(s.conv, at, real);

@@ -172,11 +172,11 @@ void store_as(const QgemmStore& s, int64_t width) {
 template <typename Halves>
 void store_results(const QgemmStore& s, int64_t width) {
   switch (s.call.dst.type) {
-    case QgemmDstType::s32:
+    case DataType::s32:
       return store_sums(s, width);
-    case QgemmDstType::f32:
+    case DataType::f32:
       return store_as<RealStore>(s, width);
-    case QgemmDstType::bf16:
+    case DataType::bf16:
       return store_as<Bf16Store<Halves>>(s, width);
     default:
       return store_as<ByteStore>(s, width);
