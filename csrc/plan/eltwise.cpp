@@ -15,7 +15,7 @@ constexpr int64_t kGrain = 32768;
 
 }  // namespace
 
-Activation eltwise_of(const PostOp& post_op) {
+Activation eltwise_of(const FloatPostOp& post_op) {
   const auto found =
       std::ranges::find_if(dnnl_layer::kEltwise, [&](const dnnl_layer::Eltwise& row) {
         return !post_op.operand && row.algorithm == post_op.algorithm &&

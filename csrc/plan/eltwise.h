@@ -10,7 +10,7 @@
 namespace cpuaccel::plan {
 
 // The activation of `post_op`; none if cpuaccel has no kernel for it.
-Activation eltwise_of(const PostOp& post_op);
+Activation eltwise_of(const FloatPostOp& post_op);
 
 // Whether oneDNN computes `activation` in a layer so slowly that cpuaccel's kernel, which reads and
 // writes the results once more, may be faster. This holds for activations with exponentials.

@@ -78,18 +78,18 @@ bool is_swish(const Operation& first, const Operation& second, Id x) {
          reads(second, first.outputs[0]) && reads(second, x);
 }
 
-std::optional<PostOp> post_op(const Operation& operation, Id x) {
+std::optional<FloatPostOp> post_op(const Operation& operation, Id x) {
   if (const auto* row =
           find(kUnary, [&](const UnaryRow& each) { return each.name == operation.name; })) {
-    return PostOp{row->algorithm, number(operation, row->alpha, row->alpha_otherwise),
-                  number(operation, row->beta, row->beta_otherwise)};
+    return FloatPostOp{row->algorithm, number(operation, row->alpha, row->alpha_otherwise),
+                       number(operation, row->beta, row->beta_otherwise)};
   }
   const auto* row = binary_row(operation);
   if (row == nullptr || operation.inputs[0] == operation.inputs[1] ||
       (operation.inputs[0] != x && !row->commutes)) {
     return std::nullopt;
   }
-  return PostOp{row->algorithm, 0, 0, operation.inputs[operation.inputs[0] == x ? 1 : 0]};
+  return FloatPostOp{row->algorithm, 0, 0, operation.inputs[operation.inputs[0] == x ? 1 : 0]};
 }
 
 }  // namespace

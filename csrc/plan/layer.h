@@ -9,7 +9,8 @@
 
 namespace cpuaccel::plan {
 
-struct PostOp {
+// Post-op of a float layer, as oneDNN's primitives apply it.
+struct FloatPostOp {
   dnnl::algorithm algorithm;
   float alpha = 0, beta = 0;       // of unary post-ops
   std::optional<Id> operand = {};  // second operand of binary post-ops
@@ -21,7 +22,7 @@ struct Layer {
   const Operation* operation;  // in the partition that it was found in
   Id src, weights, dst;
   std::optional<Id> bias;
-  std::vector<PostOp> post_ops;
+  std::vector<FloatPostOp> post_ops;
 };
 
 // Whether it is an elementwise operation on two values.

@@ -26,7 +26,7 @@ std::optional<Form> form_of(const Building& building, const Layer& layer, Id src
                        [&](const auto& each) { return each.second == id; });
   };
   // Both get the post-op appended separately, because copies of dnnl::post_ops share one handle.
-  const auto append = [&](const PostOp& post_op, const auto& to) {
+  const auto append = [&](const FloatPostOp& post_op, const auto& to) {
     to(form.post_ops.all);
     if (&post_op != &layer.post_ops.back()) {
       to(form.post_ops.but_last);

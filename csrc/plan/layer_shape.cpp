@@ -114,9 +114,10 @@ std::optional<Shaped> shape_matmul(Building& building, const Layer& layer, Id& s
     return desc.sizes == dst || is_row(desc);
   };
   const auto each_operand = [&](const auto& holds) {
-    return std::all_of(layer.post_ops.begin(), layer.post_ops.end(), [&](const PostOp& post_op) {
-      return !post_op.operand || holds(building.desc(*post_op.operand));
-    });
+    return std::all_of(layer.post_ops.begin(), layer.post_ops.end(),
+                       [&](const FloatPostOp& post_op) {
+                         return !post_op.operand || holds(building.desc(*post_op.operand));
+                       });
   };
   const bool shares_matrix = shaped.weights.sizes.size() == 2 && dims > 2;
   if (shares_matrix && !attribute(op.attributes, "transpose_a", false) &&

@@ -31,7 +31,7 @@ std::optional<Rows> dense_rows(const Building& building, Id id,
 
 // Adds the post-ops to `rows`: an addition, a function, or a function of a sum. Returns false if
 // there is anything else.
-bool takes(RowsCall& rows, const Building& building, const std::vector<PostOp>& post_ops,
+bool takes(RowsCall& rows, const Building& building, const std::vector<FloatPostOp>& post_ops,
            MemoryFormat format) {
   auto next = post_ops.begin();
   if (next != post_ops.end() && next->operand) {

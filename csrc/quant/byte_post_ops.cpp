@@ -27,10 +27,9 @@ void apply_byte_post_ops(const BytePostOps& byte_post_ops, uint8_t* dst, int64_t
       kernels::lookup_table_u8(dst, dst, count, byte_post_ops.table);
     }
   }
-  if (byte_post_ops.binary != Binary::none) {
-    const auto op =
-        byte_post_ops.binary == Binary::add ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
-    kernels::binary_u8(op, dst, byte_post_ops.other, dst, count, byte_post_ops.quantizers);
+  if (byte_post_ops.binary) {
+    kernels::binary_u8(*byte_post_ops.binary, dst, byte_post_ops.other, dst, count,
+                       byte_post_ops.quantizers);
   }
 }
 

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/binary/binary.h"
 
 namespace cpuaccel::quant {
-
-enum class Binary : uint8_t { none, add, mul };
 
 // Applied in this order, each step to the uint8 result of the one before, so that results equal
 // those of torch's ops one after the other:
@@ -19,7 +18,7 @@ struct BytePostOps {
   // Whether table[i] is min(max(i, low), high), as for relu6: cheaper than a lookup.
   bool clamps = false;
   uint8_t low = 0, high = 255;
-  Binary binary = Binary::none;
+  std::optional<kernels::BinaryOp> binary;
   const uint8_t* other = nullptr;          // has dst's size and layout; not dst itself
   kernels::BinaryQuantizers quantizers{};  // a is dst, b is other; in range
 

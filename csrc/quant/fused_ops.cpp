@@ -30,6 +30,7 @@ namespace cpuaccel::quant {
 namespace {
 
 using c10::intrusive_ptr;
+using kernels::BinaryOp;
 using ops::OpName;
 
 // The packed-weight classes of one kind of layer.
@@ -57,9 +58,9 @@ at::Tensor run_with_post_ops(const char* op, const at::Tensor& qx,
       return result;
     }
   }
-  if (post_ops.binary != Binary::none && post_ops.table.defined()) {
+  if (post_ops.binary && post_ops.table.defined()) {
     TensorPostOps table = post_ops;
-    table.binary = Binary::none;
+    table.binary.reset();
     table.scale = post_ops.own_scale;
     table.zero_point = post_ops.own_zero_point;
     TensorPostOps binary = post_ops;
@@ -83,7 +84,7 @@ at::Tensor layer_table(at::Tensor qx, const intrusive_ptr<typename Kind::Base>& 
   return run_with_post_ops<Kind>(kName.text, qx, packed, own_scale, own_zero_point, relu, post_ops);
 }
 
-template <OpName kName, typename Kind, Binary kBinary>
+template <OpName kName, typename Kind, BinaryOp kBinary>
 at::Tensor layer_binary(at::Tensor qx, const intrusive_ptr<typename Kind::Base>& packed,
                         double own_scale, int64_t own_zero_point, bool relu,
                         std::optional<at::Tensor> table, double table_scale,
@@ -127,11 +128,15 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
 
 TORCH_LIBRARY_IMPL(cpuaccel, QuantizedCPU, library) {
   library.impl("conv2d_table", TORCH_FN((layer_table<"cpuaccel::conv2d_table", Conv2d>)));
-  library.impl("conv2d_add", TORCH_FN((layer_binary<"cpuaccel::conv2d_add", Conv2d, Binary::add>)));
-  library.impl("conv2d_mul", TORCH_FN((layer_binary<"cpuaccel::conv2d_mul", Conv2d, Binary::mul>)));
+  library.impl("conv2d_add",
+               TORCH_FN((layer_binary<"cpuaccel::conv2d_add", Conv2d, BinaryOp::add>)));
+  library.impl("conv2d_mul",
+               TORCH_FN((layer_binary<"cpuaccel::conv2d_mul", Conv2d, BinaryOp::mul>)));
   library.impl("linear_table", TORCH_FN((layer_table<"cpuaccel::linear_table", Linear>)));
-  library.impl("linear_add", TORCH_FN((layer_binary<"cpuaccel::linear_add", Linear, Binary::add>)));
-  library.impl("linear_mul", TORCH_FN((layer_binary<"cpuaccel::linear_mul", Linear, Binary::mul>)));
+  library.impl("linear_add",
+               TORCH_FN((layer_binary<"cpuaccel::linear_add", Linear, BinaryOp::add>)));
+  library.impl("linear_mul",
+               TORCH_FN((layer_binary<"cpuaccel::linear_mul", Linear, BinaryOp::mul>)));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ std::string tuning_key(const LayerWeight& layer, const QuantCall& call) {
     text << (call.byte_post_ops->clamps             ? " clamp"
              : call.byte_post_ops->table != nullptr ? " table"
                                                     : "")
-         << (call.byte_post_ops->binary == Binary::none ? "" : " binary");
+         << (call.byte_post_ops->binary ? " binary" : "");
   }
   text << " t" << at::get_num_threads() << " i" << static_cast<int>(max_isa());
   return text.str();
@@ -87,7 +87,7 @@ class Data {
     }
     if (call.byte_post_ops != nullptr) {
       byte_post_ops_ = *call.byte_post_ops;
-      if (byte_post_ops_.binary != Binary::none) {
+      if (byte_post_ops_.binary) {
         fill(dst_count_, other_);
         byte_post_ops_.other = other_.data();
       }

@@ -9,7 +9,7 @@ namespace cpuaccel::quant {
 namespace {
 
 const char* torch_op(const TensorPostOps& post_ops) {
-  if (post_ops.binary == Binary::add) {
+  if (post_ops.binary == kernels::BinaryOp::add) {
     return post_ops.relu ? "quantized::add_relu" : "quantized::add";
   }
   return post_ops.relu ? "quantized::mul_relu" : "quantized::mul";
@@ -24,7 +24,7 @@ std::optional<BytePostOps> TensorPostOps::byte_post_ops(at::IntArrayRef sizes,
     result.set_table(table.const_data_ptr<uint8_t>());
   }
   result.binary = binary;
-  if (binary == Binary::none) {
+  if (!binary) {
     return result;
   }
   const auto b = ops::per_tensor(other);
@@ -35,9 +35,8 @@ std::optional<BytePostOps> TensorPostOps::byte_post_ops(at::IntArrayRef sizes,
                        .zero_point_b = static_cast<int32_t>(b.zero_point),
                        .zero_point = static_cast<int32_t>(zero_point),
                        .relu = relu};
-  const auto op = binary == Binary::add ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
   if (other.sizes() != sizes || !other.is_contiguous(format) ||
-      !kernels::in_range(op, result.quantizers)) {
+      !kernels::in_range(*binary, result.quantizers)) {
     return std::nullopt;
   }
   result.other = ops::bytes(other);
@@ -45,7 +44,7 @@ std::optional<BytePostOps> TensorPostOps::byte_post_ops(at::IntArrayRef sizes,
 }
 
 at::Tensor run_separately(const TensorPostOps& post_ops, const at::Tensor& result) {
-  if (post_ops.binary == Binary::none) {
+  if (!post_ops.binary) {
     return ops::quantized_table(result, post_ops.table, post_ops.scale, post_ops.zero_point);
   }
   torch::jit::Stack stack;

@@ -12,9 +12,9 @@ namespace cpuaccel::quant {
 
 struct TensorPostOps {
   at::Tensor table;  // 256 uint8, contiguous; undefined if there is none
-  Binary binary = Binary::none;
+  std::optional<kernels::BinaryOp> binary;
   bool relu = false;
-  at::Tensor other;  // quint8, defined if binary is not none
+  at::Tensor other;  // quint8, defined if there is a binary op
   // Quantizer of the binary op's first operand: the table's result or, without a table, the
   // layer's.
   double own_scale = 1.0;

@@ -157,7 +157,7 @@ class LayerStep : public plan::Step {
     BytePostOps after;
     if (byte_post_ops) {
       after = *byte_post_ops;
-      after.other = after.binary != Binary::none ? u8(in[1]) : nullptr;
+      after.other = after.binary ? u8(in[1]) : nullptr;
       now.byte_post_ops = float_sum ? nullptr : &after;
     }
     if (sum && !overwritten) {
@@ -225,7 +225,8 @@ void set_byte_post_ops(LayerStep& step, const Operation& operation) {
   }
   const auto a = value_quantizer(operation, "mid"), b = value_quantizer(operation, "other"),
              result = value_quantizer(operation, "result");
-  step.byte_post_ops->binary = binary == "add" ? Binary::add : Binary::mul;
+  const auto op = binary == "add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
+  step.byte_post_ops->binary = op;
   step.byte_post_ops->quantizers = {.scale_a = a.scale,
                                     .scale_b = b.scale,
                                     .scale = result.scale,
@@ -233,7 +234,6 @@ void set_byte_post_ops(LayerStep& step, const Operation& operation) {
                                     .zero_point_b = b.zero_point,
                                     .zero_point = result.zero_point,
                                     .relu = attribute(operation.attributes, "binary_relu", false)};
-  const auto op = binary == "add" ? kernels::BinaryOp::add : kernels::BinaryOp::mul;
   if (!kernels::in_range(op, step.byte_post_ops->quantizers)) {
     throw std::runtime_error(operation.name + ": results could overflow int32");
   }
