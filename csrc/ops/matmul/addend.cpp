@@ -2,12 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/elementwise.h"
+
 namespace cpuaccel::ops {
 namespace {
-
-bool is_real(const at::Scalar& x) {
-  return !x.isSymbolic() && (x.isFloatingPoint() || x.isIntegral(true));
-}
 
 // Whether `self` broadcasts to the result of `call`.
 bool broadcasts(const MatmulCall& call, const at::Tensor& self, int64_t dims) {
@@ -30,7 +28,7 @@ Addend addend_of(const MatmulCall& call, const at::Tensor& self, const at::Scala
                  const at::Scalar& alpha) {
   Addend addend;
   const int64_t dims = call.batched ? 3 : 2;
-  if (!is_real(beta) || !is_real(alpha) || self.scalar_type() != call.type ||
+  if (!is_real_number(beta) || !is_real_number(alpha) || self.scalar_type() != call.type ||
       self.layout() != at::kStrided || !self.device().is_cpu() || self.is_neg() ||
       !broadcasts(call, self, dims)) {
     return addend;
