@@ -142,7 +142,7 @@ LstmResults autograd_packed_lstm(const at::Tensor& input, const at::Tensor& pack
     const at::AutoDispatchBelowADInplaceOrView below;
     return op.call(input, packed_ih, packed_hh, panel, bias_ih, bias_hh, h, c, reverse);
   }
-  report_fallback("packed_lstm", learns ? "gradients" : kTransformed);
+  report_fallback("packed_lstm", learns ? "gradients are required" : kTransformed);
   using Unpack = at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t);
   static const auto unpack = registered_op<Unpack>("cpuaccel::unpack_linear");
   const int64_t H = h.size(-1);
