@@ -1,7 +1,7 @@
 // cpuaccel::graph_region_by_torch without Python: runs a region with torch's own ops.
 //
-// The text comes from cpuaccel/compile/bridge/torch_fallback.py; op_json.py beside it states its format.
-// If there is Python, region_op.py registers the same op.
+// The text comes from cpuaccel/compile/bridge/torch_fallback.py; op_json.py beside it states its
+// format. If there is Python, region_op.py registers the same op.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,5 +1,5 @@
-// The reasons for fallbacks that several ops share, as stats() and explain() show them: "op: reason".
-// A reason says what of the call the kernels of cpuaccel do not support.
+// The reasons for fallbacks that several ops share, as stats() and explain() show them: "op:
+// reason". A reason says what of the call the kernels of cpuaccel do not support.
 #pragma once
 
 namespace cpuaccel::ops::reasons {
