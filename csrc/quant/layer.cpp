@@ -14,10 +14,10 @@
 #include "kernels/minmax/minmax.h"
 #include "kernels/quantize/quantize.h"
 #include "ops/engine.h"
-#include "quant/activations.h"
 #include "quant/cpuaccel_kernel.h"
 #include "quant/pair_sums.h"
 #include "quant/providers.h"
+#include "quant/source.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
 #include "quant/fbgemm_kernel.h"

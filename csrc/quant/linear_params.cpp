@@ -9,8 +9,8 @@
 #include "ops/engine.h"
 #include "ops/quantized_checks.h"
 #include "ops/quint8.h"
-#include "quant/activations.h"
 #include "quant/float_path.h"
+#include "quant/source.h"
 #include "quant/torch_kernels.h"
 
 namespace cpuaccel::quant {

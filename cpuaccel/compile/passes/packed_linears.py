@@ -17,6 +17,7 @@ from torch.fx import Graph, Node
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import kept_linear as _kept_linear_op  # noqa: F401  the fake kernel
 from cpuaccel.compile.bridge._arguments import arguments_of
+from cpuaccel.compile.bridge.activations import activation_of
 from cpuaccel.compile.bridge.shapes import VIEWS
 from cpuaccel.compile.common import report, torch_names
 
@@ -29,12 +30,6 @@ KIND = "KeptLinear"
 _REASON = "built without oneDNN: cpuaccel's kernel packs the weight once"
 _TYPES = (torch.float32, torch.bfloat16)
 _CASTS = (_prims.convert_element_type.default, _aten._to_copy.default)
-_FUNCTIONS: dict[Any, str] = {
-    _aten.relu.default: "relu",
-    _aten.hardswish.default: "hardswish",
-    _aten.silu.default: "silu",
-    _aten.gelu.default: "gelu",
-}
 
 
 def rewrite(graph: Graph, weights: set[Node], reason: str = _REASON) -> report.Report:
@@ -96,8 +91,8 @@ def _before_cast(weight: Node, dtype: torch.dtype) -> Node:
 def _put(
     graph: Graph, node: Node, source: Node, weight: Node, bias: Node | None, reason: str
 ) -> Any:
-    follows = _function_behind(node)
-    name = "" if follows is None else _name_of(follows)
+    follows = _activation_behind(node)
+    name = "" if follows is None else activation_of(follows)
     with graph.inserting_before(node):
         call = graph.call_function(
             torch.ops.cpuaccel.kept_linear.default, (source, weight, bias, name)
@@ -114,20 +109,13 @@ def _put(
     return report.Partition((KIND, name) if name else (KIND,), dtype, reason)
 
 
-def _function_behind(node: Node) -> Node | None:
+def _activation_behind(node: Node) -> Node | None:
     """Return the activation that is the only reader of the product, possibly through views."""
     while len(node.users) == 1:
         (user,) = node.users
-        if user.target in _FUNCTIONS:
+        if activation_of(user) is not None:
             return user
         if user.target not in VIEWS:
             return None
         node = user
     return None
-
-
-def _name_of(function: Node) -> str:
-    name = _FUNCTIONS[function.target]
-    if name == "gelu" and arguments_of(function)["approximate"] == "tanh":
-        return "gelu_tanh"
-    return name

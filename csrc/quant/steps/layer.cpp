@@ -22,10 +22,10 @@
 #include <utility>
 #include <vector>
 
-#include "quant/activations.h"
 #include "quant/byte_post_ops.h"
 #include "quant/layer.h"
 #include "quant/onednn_kernel.h"
+#include "quant/source.h"
 #include "quant/steps/float_sum.h"
 #include "quant/steps/step.h"
 

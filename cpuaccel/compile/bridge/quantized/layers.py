@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from cpuaccel.compile.bridge import matmul
 from cpuaccel.compile.bridge._arguments import arguments_of, int_list, only_user
+from cpuaccel.compile.bridge.activations import activation_of
 from cpuaccel.compile.bridge.plan_text import Attribute, Operation, Value
 from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
 from cpuaccel.compile.bridge.quantized.tensors import (
@@ -32,17 +33,11 @@ from cpuaccel.compile.bridge.translation import Translation, Unit
 _aten: Any = torch.ops.aten
 _CODES = 255
 
-_FUNCTIONS = {
-    _aten.gelu.default: "gelu",
-    _aten.hardswish.default: "hardswish",
-    _aten.relu.default: "relu",
-    _aten.silu.default: "silu",
-}
-_FUNCTIONS_OF = {
+_ACTIVATIONS_OF = {
     "q_conv": ("relu", "hardswish", "silu"),
     "q_linear": ("relu", "hardswish", "silu", "gelu", "gelu_tanh"),
 }
-"""Post-ops of each layer's kernels; csrc/base/activations.inc has the same names."""
+"""Activations of each layer's kernels."""
 
 
 @dataclass
@@ -65,10 +60,8 @@ class _Layer:
         """Return the name of its post-op, "" if there is none, None if it is not supported."""
         if len(behind) != 1:
             return None if behind else ""
-        name = _FUNCTIONS.get(behind[0].target)
-        if name == "gelu" and arguments_of(behind[0])["approximate"] == "tanh":
-            name = "gelu_tanh"
-        return name if name in _FUNCTIONS_OF[self.kind] and self._has_kernels(name) else None
+        name = activation_of(behind[0])
+        return name if name in _ACTIVATIONS_OF[self.kind] and self._has_kernels(name) else None
 
     def _has_kernels(self, function: str | None) -> bool:
         """Say whether cpuaccel's kernels have this post-op: they run what oneDNN rejects."""

@@ -1,4 +1,4 @@
-#include "quant/activations.h"
+#include "quant/source.h"
 
 #include <ATen/native/quantized/cpu/QuantUtils.h>
 #include <c10/util/Exception.h>

@@ -1,5 +1,5 @@
-// What quantized linear and convolution layers need to know about their activations: the quantizer
-// of a float src, and how many images or rows one call can take.
+// What quantized linear and convolution layers need to know about src: the quantizer of a float
+// src, and how many images or rows one call can take.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,0 +1,29 @@
+"""The activations that cpuaccel's kernels apply to their results: torch's ops, and names.
+
+csrc/base/activations.inc has the same names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel.compile.bridge._arguments import arguments_of
+
+_aten: Any = torch.ops.aten
+_NAMES: dict[Any, str] = {
+    _aten.relu.default: "relu",
+    _aten.hardswish.default: "hardswish",
+    _aten.silu.default: "silu",
+    _aten.gelu.default: "gelu",
+}
+
+
+def activation_of(node: Node) -> str | None:
+    """Return the name of the activation that `node` computes, or None if it is no activation."""
+    name = _NAMES.get(node.target)
+    if name == "gelu" and arguments_of(node)["approximate"] == "tanh":
+        return "gelu_tanh"
+    return name
