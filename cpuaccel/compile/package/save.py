@@ -98,7 +98,7 @@ def _weights(program: ExportedProgram, path: Path, names: Any) -> dict[str, Any]
             (places.CONSTANTS_CONFIG_FILENAME_FORMAT, places.CONSTANTS_DIR),
         ):
             listed = json.loads(whole.read(f"{root}/{config.format(_MODEL)}"))["config"]
-            for name in listed.keys() & set(names):
+            for name in sorted(listed.keys() & set(names)):  # the same file each time
                 if listed[name]["use_pickle"]:
                     raise Fallback(f"weight {name} is pickled")
                 tensors = program.state_dict if name in program.state_dict else program.constants
