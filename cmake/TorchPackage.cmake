@@ -1,35 +1,62 @@
-# torch's headers and libraries, straight from the installed wheel.
+# The torches that shims are built for, straight from installed or unpacked wheels.
 #
+# CPUACCEL_TORCH_DIRS lists directories with torch's `include` and `lib`, one for each minor version
+# (tools/unpack_torch.py makes them). By default it is the torch of the Python that builds.
 # find_package(Torch) is not used: with a CUDA build of torch it asks for a CUDA toolkit, which a
-# CPU plugin does not need. -DCPUACCEL_TORCH_INCLUDE=DIR compiles against other headers (no link).
+# CPU plugin does not need.
 execute_process(
   COMMAND ${Python_EXECUTABLE} "${CMAKE_CURRENT_LIST_DIR}/find_torch.py"
-  OUTPUT_VARIABLE CPUACCEL_TORCH_FACTS OUTPUT_STRIP_TRAILING_WHITESPACE
-  COMMAND_ERROR_IS_FATAL ANY)
-list(GET CPUACCEL_TORCH_FACTS 0 CPUACCEL_TORCH_DIR)
-list(GET CPUACCEL_TORCH_FACTS 1 CPUACCEL_TORCH_VERSION)
+  OUTPUT_VARIABLE CPUACCEL_INSTALLED_TORCH OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(CPUACCEL_TORCH_DIRS "$ENV{CPUACCEL_TORCH_DIRS}" CACHE STRING
+    "Directories of the torches to build shims for; empty: the installed one")
+set(CPUACCEL_TORCHES "${CPUACCEL_TORCH_DIRS}")
+if(NOT CPUACCEL_TORCHES)
+  set(CPUACCEL_TORCHES "${CPUACCEL_INSTALLED_TORCH}")
+endif()
+if(NOT CPUACCEL_TORCHES)
+  message(FATAL_ERROR "torch is not installed in the Python that builds cpuaccel, "
+                      "${Python_EXECUTABLE}, and CPUACCEL_TORCH_DIRS is empty")
+endif()
 
-set(CPUACCEL_TORCH_INCLUDE "${CPUACCEL_TORCH_DIR}/include" CACHE PATH "torch's include directory")
-message(STATUS "torch ${CPUACCEL_TORCH_VERSION}, headers in ${CPUACCEL_TORCH_INCLUDE}")
+# cpuaccel_torch_package(DIR): facts of one torch, for csrc/ops, csrc/quant and csrc/bind.
+#
+# Sets CPUACCEL_TORCH (2_13), CPUACCEL_TORCH_MINOR (2.13), CPUACCEL_TORCH_VERSION (2.13.0),
+# CPUACCEL_TORCH_DIR, CPUACCEL_HAS_FBGEMM, and the names of this torch's targets: CPUACCEL_OPS and
+# CPUACCEL_QUANT. Makes the target cpuaccel_torch_${CPUACCEL_TORCH}.
+macro(cpuaccel_torch_package dir)
+  set(CPUACCEL_TORCH_DIR "${dir}")
+  set(version_header "${dir}/include/torch/headeronly/version.h")
+  if(NOT EXISTS "${version_header}")
+    message(FATAL_ERROR "CPUACCEL_TORCH_DIRS: ${dir} has no include/torch/headeronly/version.h. "
+                        "Expected the folder `torch` of an installed or unpacked wheel")
+  endif()
+  foreach(part IN ITEMS MAJOR MINOR PATCH)
+    file(STRINGS "${version_header}" line REGEX "define TORCH_VERSION_${part} ")
+    string(REGEX REPLACE ".* " "" torch_${part} "${line}")
+  endforeach()
+  set(CPUACCEL_TORCH "${torch_MAJOR}_${torch_MINOR}")
+  set(CPUACCEL_TORCH_MINOR "${torch_MAJOR}.${torch_MINOR}")
+  set(CPUACCEL_TORCH_VERSION "${CPUACCEL_TORCH_MINOR}.${torch_PATCH}")
+  set(CPUACCEL_OPS cpuaccel_ops_${CPUACCEL_TORCH})
+  set(CPUACCEL_QUANT cpuaccel_quant_${CPUACCEL_TORCH})
+  set(CPUACCEL_HAS_FBGEMM OFF)
+  if(CPUACCEL_WITH_FBGEMM AND CPUACCEL_ARCHITECTURE STREQUAL "x86"
+     AND EXISTS "${dir}/include/fbgemm/Fbgemm.h")
+    set(CPUACCEL_HAS_FBGEMM ON)
+  endif()
+  message(STATUS "torch ${CPUACCEL_TORCH_VERSION} in ${dir}, FBGEMM: ${CPUACCEL_HAS_FBGEMM}")
 
-add_library(cpuaccel_torch INTERFACE)
-target_include_directories(cpuaccel_torch SYSTEM INTERFACE
-  "${CPUACCEL_TORCH_INCLUDE}" "${CPUACCEL_TORCH_INCLUDE}/torch/csrc/api/include")
-target_link_libraries(cpuaccel_torch INTERFACE
-  "${CPUACCEL_TORCH_DIR}/lib/libtorch_cpu.so" "${CPUACCEL_TORCH_DIR}/lib/libc10.so")
-# at::parallel_for is silently serial in a translation unit compiled without OpenMP.
-target_compile_options(cpuaccel_torch INTERFACE ${OpenMP_CXX_FLAGS})
-target_link_libraries(cpuaccel_torch INTERFACE OpenMP::OpenMP_CXX)
+  add_library(cpuaccel_torch_${CPUACCEL_TORCH} INTERFACE)
+  target_include_directories(cpuaccel_torch_${CPUACCEL_TORCH} SYSTEM INTERFACE
+    "${dir}/include" "${dir}/include/torch/csrc/api/include")
+  target_link_libraries(cpuaccel_torch_${CPUACCEL_TORCH} INTERFACE
+    "${dir}/lib/libtorch_cpu.so" "${dir}/lib/libc10.so" OpenMP::OpenMP_CXX)
+  # at::parallel_for is silently serial in a translation unit compiled without OpenMP.
+  target_compile_options(cpuaccel_torch_${CPUACCEL_TORCH} INTERFACE ${OpenMP_CXX_FLAGS})
+endmacro()
 
 # Half of the time that a file takes to compile is these, which nearly all include.
 function(cpuaccel_precompile_torch target)
   target_precompile_headers(${target} PRIVATE
     <torch/library.h> <ATen/core/Tensor.h> <ATen/EmptyTensor.h>)
 endfunction()
-
-set(CPUACCEL_HAS_FBGEMM OFF)
-if(CPUACCEL_WITH_FBGEMM AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
-   AND EXISTS "${CPUACCEL_TORCH_INCLUDE}/fbgemm/Fbgemm.h")
-  set(CPUACCEL_HAS_FBGEMM ON)
-endif()
-message(STATUS "FBGEMM provider: ${CPUACCEL_HAS_FBGEMM}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator
@@ -50,8 +49,7 @@ def cmake_prefix_path() -> str:
     Raises:
         RuntimeError: cpuaccel was built without its C++ library.
     """
-    spec = importlib.util.find_spec("cpuaccel._C")
-    found = Path(spec.origin).parent / "share" / "cmake" if spec and spec.origin else None
-    if found is None or not (found / "cpuaccel" / "cpuaccel-config.cmake").exists():
+    found = Path(__file__).parent / "share" / "cmake"
+    if not (found / "cpuaccel" / "cpuaccel-config.cmake").exists():
         raise RuntimeError("cpuaccel was built without its C++ library (CPUACCEL_CPP_LIBRARY)")
     return str(found)

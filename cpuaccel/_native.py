@@ -1,4 +1,4 @@
-"""Loads the C++ module `cpuaccel._C`, once, if it was built for this torch and this CPU."""
+"""Loads the C++ module `cpuaccel._C`, once, if there is one for this torch and this CPU."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ import importlib
 import platform
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Protocol, cast
 
-import torch
-
-from cpuaccel import config
-
-REINSTALL = "run `pip install --force-reinstall --no-deps --no-build-isolation .` in a checkout"
-"""Builds against the installed torch, and does not replace torch."""
+from cpuaccel import _shim, config
 
 
 class Native(Protocol):
@@ -119,35 +113,17 @@ def failure() -> str:
 
 
 def _load() -> Native:
-    _check_torch()
+    _shim.add_to_package()
     try:
         module = cast(Native, importlib.import_module("cpuaccel._C"))
     except Exception as error:
         # A module's initialization may raise anything: a missing symbol, another library version.
         raise RuntimeError(
-            f"cpuaccel's compiled module cannot be loaded: {error}. Build it again: {REINSTALL}"
+            f"cpuaccel's compiled module cannot be loaded: {error}. Build it again: {_shim.REBUILD}"
         ) from error
     _check_cpu(module)
     config.attach(lambda setter, value: getattr(module, setter)(value))
     return module
-
-
-def _check_torch() -> None:
-    try:
-        built = str(importlib.import_module("cpuaccel._build_info").TORCH_VERSION)
-    except ImportError:
-        raise RuntimeError(
-            f"cpuaccel is not built: {Path(__file__).parent} has no compiled module. If that is a"
-            " checkout and cpuaccel is installed, start Python in another folder; otherwise build"
-            f" it: {REINSTALL}"
-        ) from None
-    running = str(torch.__version__)
-    # torch's C++ interface is stable only within a minor version.
-    if _minor(built) != _minor(running):
-        raise RuntimeError(
-            f"cpuaccel was built for torch {_minor(built)} and this is torch {running}. "
-            f"Build it for this torch: {REINSTALL}"
-        )
 
 
 def _check_cpu(module: Native) -> None:
@@ -156,7 +132,3 @@ def _check_cpu(module: Native) -> None:
             "this CPU has no AVX2, which cpuaccel needs. Set CPUACCEL=0 in the environment, or"
             " uninstall it: pip uninstall cpuaccel"
         )
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])

@@ -119,12 +119,12 @@ print((time.process_time() - start) * 1e3, resident() - before)
 
 
 def test_other_torch_warns_once_and_leaves_torch_alone(run) -> None:
-    prepare = "import cpuaccel._build_info as built; built.TORCH_VERSION = '2.1.0'"
+    prepare = "import cpuaccel._build_info as built; built.SHIMS = {'2.1': '2.1.0', '2.2': '2.2.0'}"
     code = AUTOLOAD.format(prepare=prepare) + "print('cpuaccel._C' in sys.modules)"
     warned, enabled, raised, total, loaded = _output(run(code, **OFF_AT_START))
     assert warned.startswith("1 RuntimeWarning: cpuaccel is off")
     for text in (warned, raised):
-        assert "built for torch 2.1 " in text
+        assert "built for torch 2.1 and 2.2 " in text
         assert "pip install" in text
     assert (enabled, total, loaded) == ("False", "2.0", "False")
 
@@ -151,7 +151,12 @@ def test_broken_build_warns_once(run, prepare: str, reason: str) -> None:
     reason="`uname -m` is not x86_64: only there AVX2 may be missing",
 )
 def test_unsupported_cpu_warns_once(run) -> None:
-    prepare = "import cpuaccel._C as native; native.cpu_features = lambda: ['sse4_2']"
+    prepare = """
+from cpuaccel import _shim
+_shim.add_to_package()
+import cpuaccel._C as native
+native.cpu_features = lambda: ['sse4_2']
+"""
     code = AUTOLOAD.format(prepare=prepare)
     warned, enabled, raised, total = _output(run(code, **OFF_AT_START))
     assert warned.startswith("1 RuntimeWarning: cpuaccel is off")

@@ -15,7 +15,13 @@ LAYERS = ("base", "kernels", "memory", "dnnl", "plan", "ops", "quant", "bind")
 BESIDE = (("kernels", "memory"), ("kernels", "dnnl"), ("memory", "dnnl"))
 """Folders of one layer: neither includes the other."""
 
+CORE = LAYERS[: LAYERS.index("ops")]
+"""The folders of libcpuaccel_core.so, which serves every torch and includes none."""
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"(\w+)/([^"]+)"', re.MULTILINE)
+_TORCH = re.compile(
+    r'^\s*#\s*include\s+[<"]((?:torch|ATen|c10|caffe2|fbgemm)/[^">]+)', re.MULTILINE
+)
 _SOURCES = {".h", ".cpp", ".inc"}
 
 
@@ -41,3 +47,14 @@ def test_a_folder_includes_only_folders_below_it(folder: str) -> None:
     beside = {each for pair in BESIDE if folder in pair for each in pair} - {folder}
     allowed = set(LAYERS[: LAYERS.index(folder) + 1]) - beside
     assert [line for line, target in includes if target not in allowed] == []
+
+
+@pytest.mark.parametrize("folder", CORE)
+def test_the_core_includes_no_torch(folder: str) -> None:
+    found = [
+        f"{path.relative_to(CSRC)} includes {header}"
+        for path in sorted((CSRC / folder).rglob("*"))
+        if path.suffix in _SOURCES
+        for header in _TORCH.findall(path.read_text())
+    ]
+    assert found == []

@@ -93,9 +93,15 @@ def test_a_build_for_another_architecture_says_so(
     assert refused in " ".join(result.stderr.split())
 
 
-def test_the_wheel_pins_the_torch_it_was_built_with() -> None:
-    major, minor = torch.__version__.split(".")[:2]
-    assert f"torch=={major}.{minor}.*" in (importlib.metadata.requires("cpuaccel") or [])
+def test_the_wheel_asks_for_a_torch_that_it_has_a_shim_for() -> None:
+    from packaging.requirements import Requirement
+
+    requirements = map(Requirement, importlib.metadata.requires("cpuaccel") or [])
+    (wanted,) = (each.specifier for each in requirements if each.name == "torch")
+    shims = [tuple(map(int, version.split("."))) for version in cpuaccel._shim.built()]
+    assert torch.__version__ in wanted
+    for minor in range(30):
+        assert (f"2.{minor}.0" in wanted) == ((2, minor) in shims)
 
 
 def installed_licenses() -> dict[str, str]:

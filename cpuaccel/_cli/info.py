@@ -8,7 +8,7 @@ import torch
 from rich.console import Console
 
 import cpuaccel
-from cpuaccel import _engine_state, _native, config, memory
+from cpuaccel import _engine_state, _native, _shim, config, memory
 from cpuaccel._cli.rich_table import table
 
 
@@ -36,6 +36,7 @@ def facts() -> Iterable[tuple[str, str]]:
         yield "compiled module", f"cannot be used: {error}"
         return
     build = native.build_info()
+    yield "shims for torch", ", ".join(_shim.built())
     yield "built with torch", str(build.get("torch"))
     yield "oneDNN compiled with", str(build.get("onednn_compiled") or "none")
     yield "oneDNN loaded", str(build.get("onednn_runtime") or "none")

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/api.h"
+
 namespace cpuaccel {
 
 // The counted ops, by their names in stats(); relu forms count under the op that they are fused
@@ -52,11 +54,11 @@ enum class Op : int {
 // kernel, called by a cpuaccel object.
 enum class Provider : int { cpuaccel, onednn, fbgemm, intree, count_ };
 
-const char* op_name(Op op);
-const char* provider_name(Provider provider);
+CPUACCEL_API const char* op_name(Op op);
+CPUACCEL_API const char* provider_name(Provider provider);
 
 // Relaxed atomic counters, one per op and provider: cheap enough for every call.
-class CallCounters {
+class CPUACCEL_API CallCounters {
  public:
   void add(Op op, Provider provider) { at(op, provider).fetch_add(1, std::memory_order_relaxed); }
   // "conv2d.onednn" -> count; only counts that are not zero.
@@ -72,18 +74,18 @@ class CallCounters {
   std::array<std::atomic<int64_t>, kOps * kProviders> counts_{};
 };
 
-CallCounters& calls();
-CallCounters& prepacks();
+CPUACCEL_API CallCounters& calls();
+CPUACCEL_API CallCounters& prepacks();
 
 // Fallbacks to torch's own kernel, counted under "op: reason" in a map under a lock. Each thread
 // remembers counts that it used before, which need no lock.
-void count_fallback(std::string_view op, std::string_view reason);
-std::map<std::string, int64_t> fallbacks();
+CPUACCEL_API void count_fallback(std::string_view op, std::string_view reason);
+CPUACCEL_API std::map<std::string, int64_t> fallbacks();
 
 // Bytes of packed weights that cpuaccel objects hold now.
-std::atomic<int64_t>& packed_weight_bytes();
+CPUACCEL_API std::atomic<int64_t>& packed_weight_bytes();
 
 // Sets all counts to zero; packed_weight_bytes() keeps its value.
-void reset_counters();
+CPUACCEL_API void reset_counters();
 
 }  // namespace cpuaccel

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/api.h"
+
 namespace cpuaccel {
 
 // The ISAs of x86 and of Arm. cpu_x86.cpp and cpu_arm64.cpp list the CPU features that each needs.
@@ -46,50 +48,50 @@ inline constexpr Isa kNewestIsa = Isa::sve256;  // as a cap it allows every ISA
 inline constexpr size_t kIsaCount = static_cast<size_t>(Isa::amx) + 1;
 
 // The ISA with a name that a cap must allow for `isa` to be used: `isa` itself if it has a name.
-Isa named_isa(Isa isa);
+CPUACCEL_API Isa named_isa(Isa isa);
 
 // The name of named_isa(isa) as users write it in CPUACCEL_MAX_ISA; empty for an ISA of the other
 // architecture.
-const char* isa_name(Isa isa);
+CPUACCEL_API const char* isa_name(Isa isa);
 
 // The ISA of this architecture called `name`, or nullopt.
-std::optional<Isa> parse_isa(std::string_view name);
+CPUACCEL_API std::optional<Isa> parse_isa(std::string_view name);
 
 // "ref, neon, ...": the names of this architecture's ISAs.
-std::string isa_names();
+CPUACCEL_API std::string isa_names();
 
 // True if the CPU has all features that the ISA needs.
-bool cpu_has(Isa isa);
+CPUACCEL_API bool cpu_has(Isa isa);
 
 // True if kernels of this ISA may run: the CPU has it and max_isa() allows it. If so, the first
 // call for Isa::amx asks the operating system for tiles (has_amx_tiles()).
-bool isa_usable(Isa isa);
+CPUACCEL_API bool isa_usable(Isa isa);
 
 // The highest usable ISA that has a name.
-Isa best_isa();
+CPUACCEL_API Isa best_isa();
 
 // True if no library's products of bytes saturate here: with VNNI on x86, always on Arm.
-bool has_vnni();
+CPUACCEL_API bool has_vnni();
 
 // isa_usable(Isa::bf16) and isa_usable(Isa::fp16).
-bool has_bf16_arithmetic();
-bool has_fp16_arithmetic();
+CPUACCEL_API bool has_bf16_arithmetic();
+CPUACCEL_API bool has_fp16_arithmetic();
 
 // True if the CPU has AMX and max_isa() allows it. Unlike isa_usable(Isa::amx) this does not ask
 // the operating system for tiles: oneDNN, whose products this is about, asks for them itself.
-bool has_amx_arithmetic();
+CPUACCEL_API bool has_amx_arithmetic();
 
 // Caps the ISAs in use; takes effect for weights packed and objects created afterwards.
-void set_max_isa(Isa isa);
-Isa max_isa();
+CPUACCEL_API void set_max_isa(Isa isa);
+CPUACCEL_API Isa max_isa();
 
 // "AuthenticAMD", "GenuineIntel", "ARM" and so on; empty if the CPU does not report it.
-const std::string& cpu_vendor();
+CPUACCEL_API const std::string& cpu_vendor();
 
 // "neoverse-v1" and so on; empty on x86 and for cores that are not listed here.
-const std::string& cpu_core();
+CPUACCEL_API const std::string& cpu_core();
 
 // Names of the CPU features that matter to the kernels, for diagnostics.
-std::vector<std::string> cpu_features();
+CPUACCEL_API std::vector<std::string> cpu_features();
 
 }  // namespace cpuaccel

@@ -6,21 +6,23 @@
 #include <functional>
 #include <string>
 
+#include "base/api.h"
+
 namespace cpuaccel {
 
 using LogSink = std::function<void(const std::string&)>;
 
 // Replaces the sink; an empty sink switches logging off.
-void set_log_sink(LogSink sink);
+CPUACCEL_API void set_log_sink(LogSink sink);
 
 // True if there is a sink; check this before building a message.
-bool log_enabled();
+CPUACCEL_API bool log_enabled();
 
-void log_decision(const std::string& message);
+CPUACCEL_API void log_decision(const std::string& message);
 
 // While an object exists, the calling thread's messages wait. They are sent when the outermost
 // object is destroyed.
-class DeferredLogs {
+class CPUACCEL_API DeferredLogs {
  public:
   DeferredLogs();
   ~DeferredLogs();

@@ -5,20 +5,23 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/api.h"
+
 namespace cpuaccel {
 
 using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor = void (*)(int64_t begin, int64_t end, int64_t grain_size, const RangeBody&);
 using ThreadCount = int (*)();
 
-void set_parallel_for(ParallelFor parallel_for, ThreadCount threads);
+CPUACCEL_API void set_parallel_for(ParallelFor parallel_for, ThreadCount threads);
 
 // Threads that parallel_for would use for enough ranges, 1 or more. Only how work is split may
 // depend on it, not the results.
 int parallel_threads();
 
 // Runs on the hook, or on the threads of a team that the calling thread leads (base/team.h).
-void parallel_ranges(int64_t begin, int64_t end, int64_t grain_size, const RangeBody& body);
+CPUACCEL_API void parallel_ranges(int64_t begin, int64_t end, int64_t grain_size,
+                                  const RangeBody& body);
 
 // How often the calling thread has split a range.
 int64_t parallel_splits();

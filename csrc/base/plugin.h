@@ -2,12 +2,14 @@
 // torch's own kernels.
 #pragma once
 
+#include "base/api.h"
+
 namespace cpuaccel {
 
-bool plugin_on();
+CPUACCEL_API bool plugin_on();
 
 // Only called by csrc/bind/registration.cpp, which registers cpuaccel's kernels over torch's and
 // removes them.
-void set_plugin_on(bool on);
+CPUACCEL_API void set_plugin_on(bool on);
 
 }  // namespace cpuaccel

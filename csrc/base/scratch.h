@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/api.h"
+
 namespace cpuaccel {
 
 // scratch() returns at least `bytes`, 64-byte aligned, valid until the calling thread asks for the
@@ -25,10 +27,10 @@ enum class ScratchSlot {
   count_
 };
 
-void* scratch(ScratchSlot slot, size_t bytes);
+CPUACCEL_API void* scratch(ScratchSlot slot, size_t bytes);
 
 // An aligned block that owns its memory.
-struct AlignedDelete {
+struct CPUACCEL_API AlignedDelete {
   size_t huge_page_bytes = 0;  // bytes from base/huge_page_block.h; 0 for the heap
   void operator()(std::byte* block) const;
 };

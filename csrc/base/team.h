@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/api.h"
 #include "base/parallel.h"
 
 namespace cpuaccel {
@@ -21,11 +22,11 @@ namespace cpuaccel {
 void in_team(const std::function<void()>& body);
 
 // Whether in_team opens a region at all; true by default.
-void set_teams(bool on);
+CPUACCEL_API void set_teams(bool on);
 bool teams_on();
 
 // Regions opened by in_team since the process began.
-int64_t teams_opened();
+CPUACCEL_API int64_t teams_opened();
 
 class Team {
  public:

@@ -27,8 +27,8 @@
 #include "bind/settings.h"
 #include "bind/step_times.h"
 #include "bind/watched_numbers.h"
-#include "memory/allocator.h"
 #include "memory/machine.h"
+#include "ops/allocator.h"
 #include "ops/conv_choice.h"
 #include "ops/engine.h"
 #include "ops/matmul/fastmath.h"
@@ -247,7 +247,7 @@ void clear_all_caches() {
   ops::weight_cache().clear();  // before the memory that it gives back
   ops::PackedWeightCache::instance().clear();
   ops::index_cache().clear();
-  memory::block_pool().empty();
+  ops::block_pool().empty();
 #ifdef CPUACCEL_HAS_ONEDNN
   ops::RegionCache::instance().clear();
   dnnl_layer::PrimitiveCache::instance().clear();
@@ -255,7 +255,7 @@ void clear_all_caches() {
 }
 
 py::dict memory_stats() {
-  const auto stats = memory::block_pool().stats();
+  const auto stats = ops::block_pool().stats();
   py::dict result;
   result["allocated"] = stats.allocated;
   result["reserved"] = stats.reserved;
@@ -269,7 +269,7 @@ py::dict memory_stats() {
 
 // `mebibytes`: -1 for half of the memory limit.
 void set_memory_cache(int64_t mebibytes) {
-  memory::block_pool().set_capacity(mebibytes < 0 ? -1 : mebibytes << 20);
+  ops::block_pool().set_capacity(mebibytes < 0 ? -1 : mebibytes << 20);
 }
 
 // The name as in torch.backends.quantized.engine.
@@ -322,14 +322,14 @@ PYBIND11_MODULE(_C, module) {
              "Restores torch's own kernels.");
   module.def("is_installed", &plugin_on);
   module.def(
-      "install_allocator", &memory::install_allocator,
+      "install_allocator", &ops::install_allocator,
       "Installs cpuaccel's CPU allocator; returns the reason if it cannot, else an empty string.");
-  module.def("uninstall_allocator", &memory::uninstall_allocator);
-  module.def("allocator_installed", &memory::allocator_installed);
+  module.def("uninstall_allocator", &ops::uninstall_allocator);
+  module.def("allocator_installed", &ops::allocator_installed);
   module.def("memory_stats", &memory_stats);
-  module.def("reset_memory_peaks", [] { memory::block_pool().reset_peaks(); });
+  module.def("reset_memory_peaks", [] { ops::block_pool().reset_peaks(); });
   module.def(
-      "empty_memory_cache", [] { return memory::block_pool().empty(); },
+      "empty_memory_cache", [] { return ops::block_pool().empty(); },
       py::call_guard<py::gil_scoped_release>());
   module.def("set_memory_cache", &set_memory_cache, py::arg("mebibytes"));
   module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));

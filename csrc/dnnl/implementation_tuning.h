@@ -1,6 +1,7 @@
 // Tuning of oneDNN: which of its implementations of a problem is the fastest.
 #pragma once
 
+#include "base/api.h"
 #include "dnnl/problem.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -11,6 +12,6 @@ namespace cpuaccel::dnnl_layer {
 // tuning is off. If the problem can be sliced, slices are chosen unless an unsliced implementation
 // clearly wins, because slices win more in a team. Problems that differ only in values of zero
 // points and scales share one result.
-Problem fastest(Problem problem);
+CPUACCEL_API Problem fastest(Problem problem);
 
 }  // namespace cpuaccel::dnnl_layer

@@ -11,11 +11,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/api.h"
+
 namespace cpuaccel::dnnl_layer {
 
 // While an instance lives on a thread, tuning is limited there: hardly anything new is timed
 // (`similar_tuning_result`).
-class LimitedTuning {
+class CPUACCEL_API LimitedTuning {
  public:
   explicit LimitedTuning(bool on = true);
   ~LimitedTuning();

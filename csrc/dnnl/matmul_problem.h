@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/api.h"
 #include "base/data_type.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -34,6 +35,6 @@ struct MatmulProblem {
 size_t hash(const MatmulProblem& problem) noexcept;
 
 // For logs: "matmul f32 b1 m128 n768 k768 t1".
-std::string to_string(const MatmulProblem& problem);
+CPUACCEL_API std::string to_string(const MatmulProblem& problem);
 
 }  // namespace cpuaccel::dnnl_layer

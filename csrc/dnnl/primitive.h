@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/api.h"
 #include "base/idle.h"
 #include "dnnl/api.h"
 #include "dnnl/matmul_problem.h"
@@ -29,7 +30,7 @@ struct Arguments {
   void* dst = nullptr;
 };
 
-class Primitive {
+class CPUACCEL_API Primitive {
  public:
   // Throws dnnl::error if oneDNN has no implementation.
   explicit Primitive(const AnyProblem& problem);

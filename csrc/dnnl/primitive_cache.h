@@ -9,6 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/api.h"
 #include "dnnl/primitive.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -18,7 +19,7 @@ struct CacheStats {
 };
 
 // An LRU cache. A primitive that someone holds stays alive past its eviction.
-class PrimitiveCache {
+class CPUACCEL_API PrimitiveCache {
  public:
   static PrimitiveCache& instance();
 

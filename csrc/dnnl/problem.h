@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/api.h"
 #include "dnnl/post_op.h"
 
 namespace cpuaccel::dnnl_layer {
@@ -51,6 +52,6 @@ int64_t volume(const std::array<int64_t, 3>& sizes, int spatial);
 size_t hash(const Problem& problem) noexcept;
 
 // For logs: "conv u8s8u8 n1 ic64 oc64 g1 src56x56 k3x3 s1x1 ...".
-std::string to_string(const Problem& problem);
+CPUACCEL_API std::string to_string(const Problem& problem);
 
 }  // namespace cpuaccel::dnnl_layer

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/api.h"
 #include "base/scratch.h"
 #include "dnnl/api.h"
 #include "dnnl/problem.h"
@@ -14,7 +15,7 @@ namespace cpuaccel::dnnl_layer {
 // convolution OC x IC/groups x taps, deconvolution IC x OC/groups x taps, matmul OC x IC.
 dnnl::memory::desc plain_weights_desc(const Problem& problem);
 
-class PackedWeights {
+class CPUACCEL_API PackedWeights {
  public:
   // Packs `plain` (layout of plain_weights_desc) to `desc`, including compensations.
   PackedWeights(const Problem& problem, const int8_t* plain, const dnnl::memory::desc& desc);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "base/api.h"
+
 namespace cpuaccel::memory {
 
 struct AddressSpace {
@@ -16,6 +18,6 @@ struct AddressSpace {
 
 // Takes two system calls if there is no limit. Otherwise it reads how much is mapped from
 // /proc/self/statm below `root`; if that cannot be read, nothing is available.
-AddressSpace address_space(const std::string& root = "");
+CPUACCEL_API AddressSpace address_space(const std::string& root = "");
 
 }  // namespace cpuaccel::memory

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/api.h"
 #include "base/fork.h"
 #include "base/page_runs.h"
 #include "memory/address_space.h"
@@ -36,7 +37,7 @@ struct PoolStats {
 //   - below kAddressShare of the address space that others could map, if that is limited.
 // Cached memory that no allocation needed for a while goes back to the system (age()). Under
 // pressure (`machine` reports that little is available) nothing is cached.
-class BlockPool {
+class CPUACCEL_API BlockPool {
  public:
   using Machine = std::function<MachineMemory()>;
   using Address = std::function<AddressSpace()>;

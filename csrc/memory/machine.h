@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/api.h"
+
 namespace cpuaccel::memory {
 
 struct MachineMemory {
@@ -13,6 +15,6 @@ struct MachineMemory {
 
 // Reads /proc and /sys/fs/cgroup below `root` (tests use their own), for cgroup v2 and v1. Files
 // that cannot be read set no limit.
-MachineMemory machine_memory(const std::string& root = "");
+CPUACCEL_API MachineMemory machine_memory(const std::string& root = "");
 
 }  // namespace cpuaccel::memory

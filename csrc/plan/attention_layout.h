@@ -2,6 +2,7 @@
 // writes them, or one head after the other.
 #pragma once
 
+#include "base/api.h"
 #include "plan/tensor_desc.h"
 
 namespace cpuaccel::plan {
@@ -10,10 +11,10 @@ namespace cpuaccel::plan {
 // order as those of `query`; contiguous if `query` is broadcast. If heads are within positions,
 // concatenating the heads of the result copies nothing. Dimensions are [batch x] heads x positions
 // x elements.
-TensorDesc laid_out_as(const TensorDesc& query, Sizes sizes);
+CPUACCEL_API TensorDesc laid_out_as(const TensorDesc& query, Sizes sizes);
 
 // The strides of a mask that broadcasts to `scores`, 0 for broadcast dimensions. Throws
 // std::runtime_error if it does not broadcast.
-Sizes broadcast_strides(const TensorDesc& mask, const Sizes& scores);
+CPUACCEL_API Sizes broadcast_strides(const TensorDesc& mask, const Sizes& scores);
 
 }  // namespace cpuaccel::plan

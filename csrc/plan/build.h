@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/api.h"
 #include "plan/packed_weights.h"
 #include "plan/region.h"
 #include "plan/step.h"
@@ -44,7 +45,7 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc);
 
 // Adds a step that copies `from` to `to`, which gets the layout `desc`. The types of both are
 // known, and both have the same sizes.
-void add_copy(Building& building, Id from, Id to, const TensorDesc& desc);
+CPUACCEL_API void add_copy(Building& building, Id from, Id to, const TensorDesc& desc);
 
 // The value itself if it has the layout `desc`, else a new value: a copy with that layout.
 Id with_layout(Building& building, Id id, const TensorDesc& desc);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/api.h"
 #include "base/scratch.h"
 #include "plan/region.h"
 
@@ -16,7 +17,7 @@ namespace cpuaccel::plan {
 
 // The packed weights of one set of a region's weights. Weights that are read in one way are packed
 // once for each layout; plans for all input sizes share them.
-class PackedWeights {
+class CPUACCEL_API PackedWeights {
  public:
   PackedWeights();
 

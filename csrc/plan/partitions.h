@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/api.h"
 #include "plan/region.h"
 
 namespace cpuaccel::plan {
@@ -15,7 +16,7 @@ struct FoundPartition {
 
 // How the library would partition all operations of `region`, whatever partitions that has now.
 // Operations that it does not run are in partitions that are not supported.
-std::vector<FoundPartition> find_partitions(const Region& region);
+CPUACCEL_API std::vector<FoundPartition> find_partitions(const Region& region);
 
 // The operations of `partition` as one partition of the library. Throws std::runtime_error if the
 // library does not take them as one.

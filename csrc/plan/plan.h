@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/api.h"
 #include "plan/packed_weights.h"
 #include "plan/region.h"
 #include "plan/step.h"
@@ -24,7 +25,7 @@ class StepObserver {
 };
 
 // Safe to run from several threads at once.
-class Plan {
+class CPUACCEL_API Plan {
  public:
   // `inputs` are in the region's order, `constants` in the order of Region::all_constants().
   // `constant_data` is read here. `fast_math`: f32 layers multiply in bfloat16. `written`: runs
@@ -77,6 +78,6 @@ class Plan {
 
 // For each partition of `region` the reason why it has no step for the traced sizes; empty if it
 // has one.
-std::vector<std::string> uncompilable_reasons(const Region& region);
+CPUACCEL_API std::vector<std::string> uncompilable_reasons(const Region& region);
 
 }  // namespace cpuaccel::plan

@@ -11,13 +11,14 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/api.h"
 #include "plan/build.h"
 #include "plan/concat_chain.h"
 #include "plan/plan.h"
 
 namespace cpuaccel::plan {
 
-class Plan::Builder : public Building {
+class CPUACCEL_API Plan::Builder : public Building {
  public:
   Builder(const Region& region, std::span<const TensorDesc> inputs,
           std::span<const TensorDesc> constants, std::span<const void* const> constant_data,

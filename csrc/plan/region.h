@@ -28,6 +28,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/api.h"
 #include "base/data_type.h"
 #include "dnnl/api.h"
 
@@ -82,7 +83,7 @@ struct Output {
   MemoryFormat format;
 };
 
-struct Region {
+struct CPUACCEL_API Region {
   std::unordered_map<Id, Value> values;
   std::vector<Id> inputs, constants;
   std::vector<Output> outputs;
@@ -98,6 +99,6 @@ struct Region {
 
 // Throws std::invalid_argument, which names the line, if `text` is no valid region: an unknown
 // word, a value that nothing computes, or a value that is computed twice.
-Region parse_region(std::string_view text);
+CPUACCEL_API Region parse_region(std::string_view text);
 
 }  // namespace cpuaccel::plan

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/api.h"
 #include "plan/step_maker.h"
 
 namespace cpuaccel::plan {
@@ -17,7 +18,7 @@ namespace cpuaccel::plan {
 using AddSteps = void (*)(Building& building, const Region& region, const Operation& operation);
 
 // For static initializers: registers a kind that an upper layer implements.
-struct RegisterStep {
+struct CPUACCEL_API RegisterStep {
   RegisterStep(std::string_view name, AddSteps add);
 };
 
@@ -27,6 +28,6 @@ DeclineReason make_registered(StepRequest& request);
 // Null if no kind has this name.
 AddSteps find_registered(std::string_view name);
 // The names of all registered kinds, sorted.
-std::vector<std::string_view> registered_op_kinds();
+CPUACCEL_API std::vector<std::string_view> registered_op_kinds();
 
 }  // namespace cpuaccel::plan

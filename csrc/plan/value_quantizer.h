@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/api.h"
 #include "plan/region.h"
 
 namespace cpuaccel::plan {
@@ -19,6 +20,6 @@ struct ValueQuantizer {
 
 // The quantizer NAME of an op. Throws std::runtime_error if its zero point is not a uint8 or its
 // scale not positive.
-ValueQuantizer value_quantizer(const Operation& operation, const std::string& name);
+CPUACCEL_API ValueQuantizer value_quantizer(const Operation& operation, const std::string& name);
 
 }  // namespace cpuaccel::plan

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -24,6 +25,6 @@ using AnyByteAboveFunction = bool(const uint8_t* src, int64_t count, uint8_t lim
 std::span<const KernelRow<AnyByteAboveFunction>> any_byte_above_kernels();
 
 // Uses the best usable row and all of torch's threads.
-bool any_byte_above(const uint8_t* src, int64_t count, uint8_t limit);
+CPUACCEL_API bool any_byte_above(const uint8_t* src, int64_t count, uint8_t limit);
 
 }  // namespace cpuaccel::kernels

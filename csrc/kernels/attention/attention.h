@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/gemm/types.h"
 #include "kernels/kernel_list.h"
 
@@ -90,9 +91,9 @@ using AttentionFunction = const AttentionKernels&();
 std::span<const KernelRow<AttentionFunction>> attention_kernels();
 
 // Uses the best usable rows of attention and gemm, and all of torch's threads.
-void attention(const AttentionCall& call);
+CPUACCEL_API void attention(const AttentionCall& call);
 
 // Uses the given row.
-void attention(const AttentionCall& call, AttentionFunction* row);
+CPUACCEL_API void attention(const AttentionCall& call, AttentionFunction* row);
 
 }  // namespace cpuaccel::kernels

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -79,6 +80,6 @@ struct AvgpoolCall {
 };
 
 // Uses the best usable row and all of torch's threads.
-void avgpool_u8(const AvgpoolCall& call, const uint8_t* src, uint8_t* dst);
+CPUACCEL_API void avgpool_u8(const AvgpoolCall& call, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

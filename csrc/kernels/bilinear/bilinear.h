@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -41,6 +42,6 @@ using BilinearFunction = void(const BilinearCall& call, const uint8_t* image, in
 std::span<const KernelRow<BilinearFunction>> bilinear_kernels();
 
 // Resizes all images, with the best usable row and all of torch's threads.
-void bilinear_u8(const BilinearCall& call, const uint8_t* src, uint8_t* dst);
+CPUACCEL_API void bilinear_u8(const BilinearCall& call, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

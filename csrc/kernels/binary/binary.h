@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -43,13 +44,13 @@ enum class BinaryOp : int { add, mul };
 std::span<const KernelRow<BinaryFunction>> binary_kernels(BinaryOp op);
 
 // True if the scales are positive and no result overflows int32 before it is clamped to 8 bits.
-bool in_range(BinaryOp op, const BinaryQuantizers& q);
+CPUACCEL_API bool in_range(BinaryOp op, const BinaryQuantizers& q);
 
 // These use the best usable row and all of torch's threads.
 //
 // Same shape: a, b and dst have `count` elements.
-void binary_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst, int64_t count,
-               const BinaryQuantizers& q);
+CPUACCEL_API void binary_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst,
+                            int64_t count, const BinaryQuantizers& q);
 
 // dst[image][row][c] = a[image][row][c] op b[image][c]: a channels-last image and one value for
 // each of its channels, as in squeeze-and-excite.
@@ -58,12 +59,12 @@ struct BinaryRows {
   int64_t rows;  // of one image: height times width
   int64_t columns;
 };
-void binary_rows_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst,
-                    const BinaryRows& shape, const BinaryQuantizers& q);
+CPUACCEL_API void binary_rows_u8(BinaryOp op, const uint8_t* a, const uint8_t* b, uint8_t* dst,
+                                 const BinaryRows& shape, const BinaryQuantizers& q);
 
 // dst[i] = a[i] op b, with one value b for all elements.
-void binary_value_u8(BinaryOp op, const uint8_t* a, uint8_t b, uint8_t* dst, int64_t count,
-                     const BinaryQuantizers& q);
+CPUACCEL_API void binary_value_u8(BinaryOp op, const uint8_t* a, uint8_t b, uint8_t* dst,
+                                  int64_t count, const BinaryQuantizers& q);
 
 // The quantizers for operands in the other order.
 BinaryQuantizers swapped(const BinaryQuantizers& q);

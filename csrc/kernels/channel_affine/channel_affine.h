@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -42,6 +43,7 @@ inline bool channel_affine_fits(float factor, float offset) {
 }
 
 // Uses the best usable row and all of torch's threads.
-void channel_affine_u8(const ChannelAffine& affine, const uint8_t* src, uint8_t* dst, int64_t P);
+CPUACCEL_API void channel_affine_u8(const ChannelAffine& affine, const uint8_t* src, uint8_t* dst,
+                                    int64_t P);
 
 }  // namespace cpuaccel::kernels

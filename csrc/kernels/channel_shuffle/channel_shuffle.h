@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -36,7 +37,7 @@ void channel_shuffle_on_this_thread(std::span<const ChannelShuffleSource> src, u
 
 // The same on all of torch's threads; then maps each byte through `table` (256 entries) unless it
 // is null.
-void channel_shuffle_u8(std::span<const ChannelShuffleSource> src, uint8_t* dst, int64_t rows,
-                        int64_t columns, const uint8_t* table);
+CPUACCEL_API void channel_shuffle_u8(std::span<const ChannelShuffleSource> src, uint8_t* dst,
+                                     int64_t rows, int64_t columns, const uint8_t* table);
 
 }  // namespace cpuaccel::kernels

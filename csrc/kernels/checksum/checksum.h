@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -45,6 +46,6 @@ std::span<const KernelRow<ChecksumFunction>> checksum_kernels();
 
 // The checksum of `bytes` bytes, with the best usable row and all of torch's threads. It does not
 // depend on the number of threads.
-uint64_t checksum(const void* src, int64_t bytes);
+CPUACCEL_API uint64_t checksum(const void* src, int64_t bytes);
 
 }  // namespace cpuaccel::kernels

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -29,7 +30,8 @@ using ClampFunction = void(const uint8_t* src, uint8_t* dst, int64_t count, Clam
 std::span<const KernelRow<ClampFunction>> clamp_kernels();
 
 // These use the best usable row and all of torch's threads.
-void clamp_u8(const uint8_t* src, uint8_t* dst, int64_t count, uint8_t low, uint8_t high);
-void clamp_s8(const int8_t* src, int8_t* dst, int64_t count, int8_t low, int8_t high);
+CPUACCEL_API void clamp_u8(const uint8_t* src, uint8_t* dst, int64_t count, uint8_t low,
+                           uint8_t high);
+CPUACCEL_API void clamp_s8(const int8_t* src, int8_t* dst, int64_t count, int8_t low, int8_t high);
 
 }  // namespace cpuaccel::kernels

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
+
 namespace cpuaccel::kernels {
 
 struct ConcatPart {
@@ -23,6 +25,6 @@ struct ConcatPart {
 };
 
 // Uses all of torch's threads.
-void concat_u8(std::span<const ConcatPart> parts, uint8_t* dst, int64_t rows);
+CPUACCEL_API void concat_u8(std::span<const ConcatPart> parts, uint8_t* dst, int64_t rows);
 
 }  // namespace cpuaccel::kernels

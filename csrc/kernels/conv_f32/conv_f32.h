@@ -12,6 +12,7 @@
 // Bound: 2*N*OC*OH*OW*K floating-point operations.
 #pragma once
 
+#include "base/api.h"
 #include "kernels/conv2d_shape.h"
 #include "kernels/gemm/gemm.h"
 
@@ -27,10 +28,10 @@ struct ConvF32Call {
 };
 
 // Whether offsets within the elements that a pixel sees fit the kernel's 32 bits.
-bool conv_f32_takes(const Conv2dShape& shape);
+CPUACCEL_API bool conv_f32_takes(const Conv2dShape& shape);
 
 // Uses the given row of gemm or the best usable one, and all of torch's threads.
-void conv_f32(const ConvF32Call& call, GemmFunction* row);
-void conv_f32(const ConvF32Call& call);
+CPUACCEL_API void conv_f32(const ConvF32Call& call, GemmFunction* row);
+CPUACCEL_API void conv_f32(const ConvF32Call& call);
 
 }  // namespace cpuaccel::kernels

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/conv2d_shape.h"
 #include "kernels/gemm/packed.h"
 
@@ -22,6 +23,6 @@ struct ConvF32PackedCall {
 
 // Uses the row that the weights are packed for, and all of torch's threads. The result's bits do
 // not depend on the number of threads.
-void conv_f32_packed(const ConvF32PackedCall& call);
+CPUACCEL_API void conv_f32_packed(const ConvF32PackedCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 
 namespace cpuaccel::kernels {
@@ -36,7 +37,7 @@ struct CutPiece {
 };
 
 // Whether crow ascends from 0 to nnz. Reads all of it.
-bool csr_ascends(const Csr& csr);
+CPUACCEL_API bool csr_ascends(const Csr& csr);
 
 // Reads all of crow. Returns nullopt if it does not ascend from 0 to nnz.
 std::optional<CsrCut> cut_csr(const Csr& csr, int64_t size);

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "base/api.h"
+
 namespace cpuaccel::kernels {
 
 struct EdgeList {
@@ -28,6 +30,6 @@ struct EdgeRows {
 enum class EdgeFault : uint8_t { none, src, dst };  // an end that is not a node
 
 // Reads and checks every index. After a fault the output is undefined.
-EdgeFault edge_rows(const EdgeList& edges, const EdgeRows& rows);
+CPUACCEL_API EdgeFault edge_rows(const EdgeList& edges, const EdgeRows& rows);
 
 }  // namespace cpuaccel::kernels

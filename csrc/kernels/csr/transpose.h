@@ -8,6 +8,7 @@
 // Bound: the columns are read twice, and 2 indices an entry are written in random order.
 #pragma once
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 
 namespace cpuaccel::kernels {
@@ -20,12 +21,12 @@ struct CsrColumns {
 };
 
 // Reads and checks every index. After a fault the output is undefined.
-CsrFault csr_transpose(const Csr& csr, const CsrColumns& dst);
+CPUACCEL_API CsrFault csr_transpose(const Csr& csr, const CsrColumns& dst);
 
 // dst[i] = values[perm[i]], divided by the number of entries of row row[i] if `mean`. values null:
 // ones. dst is float for 16-bit values, otherwise of the values' type. csr and columns must come
 // from a csr_transpose() that succeeded.
-void csr_columns_values(const Csr& csr, const CsrColumns& columns, const void* values,
-                        DataType type, bool mean, void* dst);
+CPUACCEL_API void csr_columns_values(const Csr& csr, const CsrColumns& columns, const void* values,
+                                     DataType type, bool mean, void* dst);
 
 }  // namespace cpuaccel::kernels

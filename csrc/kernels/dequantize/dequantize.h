@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -21,10 +22,12 @@ using DequantizeFunction = void(const uint8_t* src, float* dst, int64_t count, f
 #include "kernels/dequantize/kernels.inc"
 #undef CPUACCEL_KERNEL
 
-std::span<const KernelRow<DequantizeFunction>> dequantize_kernels();
+CPUACCEL_API std::span<const KernelRow<DequantizeFunction>> dequantize_kernels();
 
 // These use the best usable row and all of torch's threads.
-void dequantize_u8(const uint8_t* src, float* dst, int64_t count, float scale, int32_t zero_point);
-void dequantize_s8(const int8_t* src, float* dst, int64_t count, float scale, int32_t zero_point);
+CPUACCEL_API void dequantize_u8(const uint8_t* src, float* dst, int64_t count, float scale,
+                                int32_t zero_point);
+CPUACCEL_API void dequantize_s8(const int8_t* src, float* dst, int64_t count, float scale,
+                                int32_t zero_point);
 
 }  // namespace cpuaccel::kernels

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "base/scratch.h"
 #include "kernels/conv_dst.h"
 #include "kernels/kernel_list.h"
@@ -52,11 +53,11 @@ struct DwconvWeights {
 };
 
 // False if an accumulator could overflow int32: 2 * 255 times the sum of |weights|.
-bool dwconv_fits(const DwconvShape& shape, const int8_t* weights);
+CPUACCEL_API bool dwconv_fits(const DwconvShape& shape, const int8_t* weights);
 
 // weights: C x KH x KW.
-DwconvWeights dwconv_pack(const DwconvShape& shape, const int8_t* weights);
-void dwconv_unpack(const DwconvWeights& packed, int8_t* weights);
+CPUACCEL_API DwconvWeights dwconv_pack(const DwconvShape& shape, const int8_t* weights);
+CPUACCEL_API void dwconv_unpack(const DwconvWeights& packed, int8_t* weights);
 
 struct DwconvCall {
   const DwconvWeights* weights = nullptr;
@@ -76,14 +77,14 @@ using DwconvFunction = void(const DwconvCall& call, int64_t n, int64_t oh, int64
 #include "kernels/dwconv/kernels.inc"
 #undef CPUACCEL_KERNEL
 
-std::span<const KernelRow<DwconvFunction>> dwconv_kernels();
+CPUACCEL_API std::span<const KernelRow<DwconvFunction>> dwconv_kernels();
 
 // Scratch bytes for a row function: the interleaved taps of a tile, a block's weights and a row of
 // padding.
 size_t dwconv_scratch_bytes(const DwconvCall& call);
 
 // Computes all of dst with the best usable row, or `function`, on all of torch's threads.
-void dwconv(const DwconvCall& call);
-void dwconv(const DwconvCall& call, DwconvFunction* function);
+CPUACCEL_API void dwconv(const DwconvCall& call);
+CPUACCEL_API void dwconv(const DwconvCall& call, DwconvFunction* function);
 
 }  // namespace cpuaccel::kernels

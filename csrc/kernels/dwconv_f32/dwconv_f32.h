@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/conv2d_shape.h"
 #include "kernels/kernel_list.h"
 
@@ -54,8 +55,8 @@ using DwconvF32Function = void(const DwconvF32Call& call, const DwconvF32Strip& 
 std::span<const KernelRow<DwconvF32Function>> dwconv_f32_kernels();
 
 // Uses the given row, on all of torch's threads.
-void dwconv_f32(const DwconvF32Call& call, DwconvF32Function* function);
+CPUACCEL_API void dwconv_f32(const DwconvF32Call& call, DwconvF32Function* function);
 // Uses the best usable row.
-void dwconv_f32(const DwconvF32Call& call);
+CPUACCEL_API void dwconv_f32(const DwconvF32Call& call);
 
 }  // namespace cpuaccel::kernels

@@ -20,6 +20,7 @@
 
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 
@@ -54,7 +55,7 @@ std::span<const KernelRow<EdgeHeadsFunction>> edge_heads_kernels();
 
 // Computes all rows on all of torch's threads. Indices must have been checked (edge_rows,
 // csr_transpose).
-void edge_heads(const EdgeHeadsCall& call, EdgeHeadsFunction* function);
-void edge_heads(const EdgeHeadsCall& call);  // uses the best usable row
+CPUACCEL_API void edge_heads(const EdgeHeadsCall& call, EdgeHeadsFunction* function);
+CPUACCEL_API void edge_heads(const EdgeHeadsCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -18,6 +18,7 @@
 
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 
@@ -51,7 +52,7 @@ std::span<const KernelRow<EdgeSoftmaxFunction>> edge_softmax_kernels();
 
 // Computes all rows on all of torch's threads. False if crow does not ascend. Other indices must
 // have been checked (edge_rows, csr_transpose).
-bool edge_softmax(const EdgeSoftmaxCall& call, EdgeSoftmaxFunction* function);
-bool edge_softmax(const EdgeSoftmaxCall& call);  // uses the best usable row
+CPUACCEL_API bool edge_softmax(const EdgeSoftmaxCall& call, EdgeSoftmaxFunction* function);
+CPUACCEL_API bool edge_softmax(const EdgeSoftmaxCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -18,6 +18,7 @@
 
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 
@@ -66,9 +67,9 @@ std::span<const KernelRow<EdgeStatsFunction>> edge_stats_kernels();
 
 // Computes everything on all of torch's threads, each with its rows, or its columns in the
 // gradient.
-CsrFault edge_stats(const EdgeStatsCall& call, EdgeStatsFunction* function);
-CsrFault edge_stats(const EdgeStatsCall& call);  // uses the best usable row
-CsrFault edge_stats_gradient(const EdgeStatsCall& call, EdgeStatsFunction* function);
-CsrFault edge_stats_gradient(const EdgeStatsCall& call);
+CPUACCEL_API CsrFault edge_stats(const EdgeStatsCall& call, EdgeStatsFunction* function);
+CPUACCEL_API CsrFault edge_stats(const EdgeStatsCall& call);  // uses the best usable row
+CPUACCEL_API CsrFault edge_stats_gradient(const EdgeStatsCall& call, EdgeStatsFunction* function);
+CPUACCEL_API CsrFault edge_stats_gradient(const EdgeStatsCall& call);
 
 }  // namespace cpuaccel::kernels

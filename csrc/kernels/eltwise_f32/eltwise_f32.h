@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/activation.h"
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -26,6 +27,6 @@ void eltwise_f32(Activation activation, float* values, int64_t count);
 
 // The same for the Activation that `activation` points to. gemm calls it on its results
 // (GemmAfter).
-void eltwise_f32_of(const void* activation, float* values, int64_t count);
+CPUACCEL_API void eltwise_f32_of(const void* activation, float* values, int64_t count);
 
 }  // namespace cpuaccel::kernels

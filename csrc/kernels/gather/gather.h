@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -40,7 +41,7 @@ std::span<const KernelRow<CopyRowFunction>> copy_row_kernels();
 
 // Copies all rows on all of torch's threads. Rows of dst whose index is out of range are left
 // unchanged. dst must not overlap src or index.
-void gather(const GatherCall& call, CopyRowFunction* copy_row);
-void gather(const GatherCall& call);  // uses the best usable row
+CPUACCEL_API void gather(const GatherCall& call, CopyRowFunction* copy_row);
+CPUACCEL_API void gather(const GatherCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/gemm/types.h"
 #include "kernels/kernel_list.h"
 
@@ -34,12 +35,12 @@ using GemmFunction = const GemmKernels&();
 #include "kernels/gemm/kernels.inc"
 #undef CPUACCEL_KERNEL
 
-std::span<const KernelRow<GemmFunction>> gemm_kernels();
+CPUACCEL_API std::span<const KernelRow<GemmFunction>> gemm_kernels();
 
 // Uses the best usable row and all of torch's threads.
-void gemm(const GemmCall& call);
+CPUACCEL_API void gemm(const GemmCall& call);
 
 // Uses the given row.
-void gemm(const GemmCall& call, GemmFunction* row);
+CPUACCEL_API void gemm(const GemmCall& call, GemmFunction* row);
 
 }  // namespace cpuaccel::kernels

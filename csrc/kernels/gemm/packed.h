@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/api.h"
 #include "base/scratch.h"
 #include "kernels/gemm/gemm.h"
 
@@ -13,7 +14,7 @@ namespace cpuaccel::kernels {
 // unpacking gives what was packed, bit for bit. It is passed as GemmCall::packed; b is then
 // ignored, and B is the same for the whole batch. The layout is that of one row of the kernel list,
 // on which such calls run.
-class GemmPacked {
+class CPUACCEL_API GemmPacked {
  public:
   // Packs element 0 of b's batch, for the best usable row or a given one, in blocks of that row's
   // packed_kc. Objects in the caller's memory have blocks of kGemmKc.

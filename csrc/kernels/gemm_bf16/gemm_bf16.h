@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/kernel_list.h"
@@ -57,12 +58,12 @@ using GemmBf16Function = const GemmBf16Kernels&();
 #include "kernels/gemm_bf16/kernels.inc"
 #undef CPUACCEL_KERNEL
 
-std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
+CPUACCEL_API std::span<const KernelRow<GemmBf16Function>> gemm_bf16_kernels();
 
 // All rows, to find the row of packed weights by its panel width, even if it may not run now. On a
 // CPU without AMX, the AMX row is left out: its panels are as wide as those of AVX-512, but hold
 // other pairs together.
-std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels();
+CPUACCEL_API std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels();
 
 // With at most this many rows or columns, the bytes of the larger operand count, not the
 // arithmetic. f32 operands in f32 arithmetic then take no longer, and are more exact.
@@ -70,9 +71,9 @@ inline constexpr int64_t kGemmBf16Few = 8;
 
 // Uses the best usable row and all of torch's threads. Without has_bf16_arithmetic() that is the
 // reference kernel, which is slow.
-void gemm_bf16(const GemmCall& call);
+CPUACCEL_API void gemm_bf16(const GemmCall& call);
 
 // Uses the given row.
-void gemm_bf16(const GemmCall& call, GemmBf16Function* row);
+CPUACCEL_API void gemm_bf16(const GemmCall& call, GemmBf16Function* row);
 
 }  // namespace cpuaccel::kernels

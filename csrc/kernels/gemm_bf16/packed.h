@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/api.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 
@@ -12,7 +13,7 @@ namespace cpuaccel::kernels {
 
 // b is K x N of f32 (rounded to nearest even) or bf16. The caller's memory must outlive the object:
 // bytes() bytes, written by pack() of this object or of another one like it.
-class GemmBf16Packed {
+class CPUACCEL_API GemmBf16Packed {
  public:
   GemmBf16Packed(void* memory, int64_t K, int64_t N, GemmBf16Function* for_row);
   void pack(const GemmMatrix& b);
@@ -35,6 +36,6 @@ class GemmBf16Packed {
 };
 
 // gemm_bf16 with packed b; call.b, call.packed and call.pack_b are ignored.
-void gemm_bf16(const GemmCall& call, const GemmBf16Packed& b);
+CPUACCEL_API void gemm_bf16(const GemmCall& call, const GemmBf16Packed& b);
 
 }  // namespace cpuaccel::kernels

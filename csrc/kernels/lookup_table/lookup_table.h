@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -26,6 +27,7 @@ using LookupTableFunction = void(const uint8_t* src, uint8_t* dst, int64_t count
 std::span<const KernelRow<LookupTableFunction>> lookup_table_kernels();
 
 // Runs the best usable row on all of torch's threads.
-void lookup_table_u8(const uint8_t* src, uint8_t* dst, int64_t count, const uint8_t* table);
+CPUACCEL_API void lookup_table_u8(const uint8_t* src, uint8_t* dst, int64_t count,
+                                  const uint8_t* table);
 
 }  // namespace cpuaccel::kernels

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -38,6 +39,6 @@ std::span<const KernelRow<LstmCellFunction>> lstm_cell_kernels();
 struct LstmCellStrides {
   int64_t gates, c, h;
 };
-void lstm_cells(const LstmCell& first, int64_t batch, const LstmCellStrides& strides);
+CPUACCEL_API void lstm_cells(const LstmCell& first, int64_t batch, const LstmCellStrides& strides);
 
 }  // namespace cpuaccel::kernels

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -32,6 +33,6 @@ using MaxpoolFunction = void(const MaxpoolShape& shape, const uint8_t* image, in
 std::span<const KernelRow<MaxpoolFunction>> maxpool_kernels();
 
 // Runs the best usable row on all of torch's threads.
-void maxpool_u8(const MaxpoolShape& shape, const uint8_t* src, uint8_t* dst);
+CPUACCEL_API void maxpool_u8(const MaxpoolShape& shape, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -33,6 +34,7 @@ using MaxpoolF32Function = void(const MaxpoolF32Shape& shape, const float* src, 
 std::span<const KernelRow<MaxpoolF32Function>> maxpool_f32_kernels();
 
 // Computes all planes by the best usable row on all of torch's threads.
-void maxpool_f32(const MaxpoolF32Shape& shape, const float* src, float* dst, int64_t* indices);
+CPUACCEL_API void maxpool_f32(const MaxpoolF32Shape& shape, const float* src, float* dst,
+                              int64_t* indices);
 
 }  // namespace cpuaccel::kernels

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -27,6 +28,6 @@ using MinMaxFunction = MinMax(const float* src, int64_t count);
 std::span<const KernelRow<MinMaxFunction>> minmax_kernels();
 
 // Runs the best usable row on all of torch's threads. count >= 1.
-MinMax minmax(const float* src, int64_t count);
+CPUACCEL_API MinMax minmax(const float* src, int64_t count);
 
 }  // namespace cpuaccel::kernels

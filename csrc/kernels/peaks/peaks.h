@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/api.h"
 #include "base/isa.h"
 
 namespace cpuaccel::kernels {
@@ -30,7 +31,7 @@ const char* rate_name(Rate rate);
 const char* rate_unit(Rate rate);
 
 // Measured rates: operations per second by ISA, and bytes per second for one footprint.
-class Peaks {
+class CPUACCEL_API Peaks {
  public:
   // Operations per second with named_isa(isa), or with the best lower ISA that was measured; 0 if
   // none was.
@@ -61,14 +62,14 @@ struct PeakRun {
 std::vector<PeakRun> operations_runs(int threads);
 
 // Reads at least `footprint` bytes once; the footprint is that of all threads together.
-PeakRun reading_run(int threads, int64_t footprint);
+CPUACCEL_API PeakRun reading_run(int threads, int64_t footprint);
 
 // Reads and copies within `footprint` bytes, those of all threads together.
 std::vector<PeakRun> bytes_runs(int threads, double footprint);
 
 // Measures all operations peaks, and reading and copying within `footprint` bytes, now. Takes some
 // milliseconds; keeps the best of a few rounds.
-Peaks measured_peaks(int threads, double footprint);
+CPUACCEL_API Peaks measured_peaks(int threads, double footprint);
 
 // Footprints in bytes at which to report reading and copying: half of each cache, and one that is
 // larger than the caches.

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/attention/attention.h"
 #include "kernels/kernel_list.h"
 #include "kernels/qconv/qconv.h"
@@ -63,7 +64,7 @@ struct QattentionCall {
 };
 
 // Whether sums of S and of E products fit into int32, zero points included.
-bool qattention_fits(int64_t S, int64_t E);
+CPUACCEL_API bool qattention_fits(int64_t S, int64_t E);
 
 // The kernels of other families that a row uses.
 struct QattentionKernels {
@@ -76,9 +77,9 @@ using QattentionFunction = const QattentionKernels&();
 std::span<const KernelRow<QattentionFunction>> qattention_kernels();
 
 // Runs the best usable row on all of torch's threads.
-void qattention(const QattentionCall& call);
+CPUACCEL_API void qattention(const QattentionCall& call);
 
 // Runs a given row.
-void qattention(const QattentionCall& call, QattentionFunction* row);
+CPUACCEL_API void qattention(const QattentionCall& call, QattentionFunction* row);
 
 }  // namespace cpuaccel::kernels

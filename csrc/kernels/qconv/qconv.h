@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "base/api.h"
 #include "base/scratch.h"
 #include "kernels/conv_dst.h"
 #include "kernels/kernel_list.h"
@@ -63,7 +64,7 @@ QconvLayout qconv_layout(const QconvShape& shape);
 enum class QconvForm : uint8_t { whole, pairs, fours };
 
 // The form to pass to qconv_pack() on this CPU.
-QconvForm qconv_form();
+CPUACCEL_API QconvForm qconv_form();
 
 // Remainders of split weights: steps of some blocks, whose products are added to those of all
 // steps.
@@ -99,7 +100,7 @@ struct QconvWeights {
 };
 
 // False if an accumulator could overflow int32 on the way: 2 * 255 times the sum of |weights|.
-bool qconv_fits(const QconvShape& shape, const int8_t* weights);
+CPUACCEL_API bool qconv_fits(const QconvShape& shape, const int8_t* weights);
 
 // Bytes of the packed weights of `shape` in the form `whole`.
 int64_t qconv_packed_bytes(const QconvShape& shape);
@@ -107,9 +108,9 @@ int64_t qconv_packed_bytes(const QconvShape& shape);
 // Packs weights: OC x IC/G x KH x KW. For `pairs`, `fours` is used instead if only that leaves a
 // small enough rest (kAttempts in weights.cpp). The weights stay `whole` if the rest would take
 // longer than it saves, or if several groups share a block.
-QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights,
-                        QconvForm form = QconvForm::whole);
-void qconv_unpack(const QconvWeights& packed, int8_t* weights);
+CPUACCEL_API QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights,
+                                     QconvForm form = QconvForm::whole);
+CPUACCEL_API void qconv_unpack(const QconvWeights& packed, int8_t* weights);
 
 struct QconvCall {
   const QconvWeights* weights = nullptr;
@@ -163,10 +164,10 @@ using QconvFunction = void(const QconvCall& call, const QconvPanel& panel);
 #include "kernels/qconv/kernels.inc"
 #undef CPUACCEL_KERNEL
 
-std::span<const KernelRow<QconvFunction>> qconv_kernels();
+CPUACCEL_API std::span<const KernelRow<QconvFunction>> qconv_kernels();
 
 // Runs the best usable row that reads the weights' form, or `function`, on all of torch's threads.
-void qconv(const QconvCall& call);
-void qconv(const QconvCall& call, QconvFunction* function);
+CPUACCEL_API void qconv(const QconvCall& call);
+CPUACCEL_API void qconv(const QconvCall& call, QconvFunction* function);
 
 }  // namespace cpuaccel::kernels

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "base/scratch.h"
 #include "kernels/conv_dst.h"
 #include "kernels/kernel_list.h"
@@ -35,7 +36,7 @@ using QgemmFunction = const QgemmKernels&();
 #include "kernels/qgemm/kernels.inc"
 #undef CPUACCEL_KERNEL
 
-std::span<const KernelRow<QgemmFunction>> qgemm_kernels();
+CPUACCEL_API std::span<const KernelRow<QgemmFunction>> qgemm_kernels();
 
 // Unpacked weights. Element (k, n) is at data[k * k_stride + n * n_stride].
 struct QgemmPlain {
@@ -61,12 +62,13 @@ struct QgemmWeights {
 };
 
 // Packs for the best usable row, or for `row`.
-QgemmWeights qgemm_pack(const QgemmPlain& plain);
-QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row);
+CPUACCEL_API QgemmWeights qgemm_pack(const QgemmPlain& plain);
+CPUACCEL_API QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row);
 // Bytes of the packed weights.
 int64_t qgemm_packed_bytes(int64_t K, int64_t N, QgemmFunction* row);
 // Restores the weights: element (k, n) goes to weights[k * k_stride + n * n_stride].
-void qgemm_unpack(const QgemmWeights& packed, int8_t* weights, int64_t k_stride, int64_t n_stride);
+CPUACCEL_API void qgemm_unpack(const QgemmWeights& packed, int8_t* weights, int64_t k_stride,
+                               int64_t n_stride);
 
 // Type of src, and how floats are quantized:
 //   f32_to_u8, f32_to_s8            as quantize_u8 and quantize_s8, with `scale` and `zero_point`;
@@ -124,6 +126,6 @@ struct QgemmCall {
 const char* qgemm_unsupported_reason(const QgemmCall& call);
 
 // Runs on all of torch's threads. Returns null, or the reason from qgemm_unsupported_reason().
-[[nodiscard]] const char* qgemm(const QgemmCall& call);
+CPUACCEL_API [[nodiscard]] const char* qgemm(const QgemmCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -35,12 +36,14 @@ using QuantizeScaledFunction = void(const float* src, const float* factors, uint
 #include "kernels/quantize/kernels.inc"
 #undef CPUACCEL_KERNEL
 
-std::span<const KernelRow<QuantizeFunction>> quantize_kernels();
+CPUACCEL_API std::span<const KernelRow<QuantizeFunction>> quantize_kernels();
 std::span<const KernelRow<QuantizeScaledFunction>> quantize_scaled_kernels();
 
 // These run the best usable row on all of torch's threads.
-void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale, int32_t zero_point);
-void quantize_s8(const float* src, int8_t* dst, int64_t count, float scale, int32_t zero_point);
+CPUACCEL_API void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale,
+                              int32_t zero_point);
+CPUACCEL_API void quantize_s8(const float* src, int8_t* dst, int64_t count, float scale,
+                              int32_t zero_point);
 
 // dst[image][row][c] = quantize(src[image][row][c] * factors[image][c]): a channels-last image with
 // one factor per channel, as in squeeze-and-excite.
@@ -49,8 +52,8 @@ struct QuantizeRows {
   int64_t rows;  // of one image: height times width
   int64_t columns;
 };
-void quantize_scaled_u8(const float* src, const float* factors, uint8_t* dst,
-                        const QuantizeRows& shape, float scale, int32_t zero_point);
+CPUACCEL_API void quantize_scaled_u8(const float* src, const float* factors, uint8_t* dst,
+                                     const QuantizeRows& shape, float scale, int32_t zero_point);
 
 // dst[image][pixel][c] = quantize(src[image][c][pixel]): converts a channels-first image to
 // channels-last u8 in one pass over memory.
@@ -59,7 +62,7 @@ struct QuantizePlanes {
   int64_t channels;
   int64_t pixels;  // of one image
 };
-void quantize_planes_u8(const float* src, uint8_t* dst, const QuantizePlanes& shape, float scale,
-                        int32_t zero_point);
+CPUACCEL_API void quantize_planes_u8(const float* src, uint8_t* dst, const QuantizePlanes& shape,
+                                     float scale, int32_t zero_point);
 
 }  // namespace cpuaccel::kernels

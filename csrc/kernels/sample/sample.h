@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "base/api.h"
 #include "kernels/sample/numbers.h"
 
 namespace cpuaccel::kernels {
@@ -78,6 +79,6 @@ struct SampleFault {
 };
 
 // Checks all indices that it uses; after a fault the contents of `sample` are unspecified.
-std::optional<SampleFault> neighbor_sample(const SampleCall& call, Sample& sample);
+CPUACCEL_API std::optional<SampleFault> neighbor_sample(const SampleCall& call, Sample& sample);
 
 }  // namespace cpuaccel::kernels

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/api.h"
 #include "kernels/scatter/scatter.h"
 
 namespace cpuaccel::kernels {
@@ -20,9 +21,9 @@ namespace cpuaccel::kernels {
 std::vector<int64_t> index_counts(const void* index, bool wide, int64_t E, int64_t N);
 
 // call.op must not be ties; `mean` applies to sums.
-void scatter_reduce(const ScatterCall& call, bool mean, bool include_dst);
+CPUACCEL_API void scatter_reduce(const ScatterCall& call, bool mean, bool include_dst);
 
 // Sets dst[n,k] = value for each row n in the index; src is not read.
-void fill_named_rows(const ScatterCall& call, double value);
+CPUACCEL_API void fill_named_rows(const ScatterCall& call, double value);
 
 }  // namespace cpuaccel::kernels

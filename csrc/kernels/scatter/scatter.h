@@ -18,6 +18,7 @@
 #include <functional>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 
@@ -76,8 +77,8 @@ std::span<const KernelRow<ScatterFunction>> scatter_kernels();
 
 // Runs on all of torch's threads. Indices that are not one of the N rows are skipped. dst must not
 // overlap src or index.
-void scatter(const ScatterCall& call, ScatterFunction* function);
-void scatter(const ScatterCall& call);  // runs the best usable row
+CPUACCEL_API void scatter(const ScatterCall& call, ScatterFunction* function);
+CPUACCEL_API void scatter(const ScatterCall& call);  // runs the best usable row
 
 // Threads that the work of a call is worth, 1 to those that there are.
 int64_t scatter_threads(const ScatterCall& call);
@@ -88,6 +89,7 @@ void for_each_scatter_part(const ScatterCall& call,
                            const std::function<void(const ScatterWork& part)>& body);
 
 // Whether all `count` indices are in [low, high), for low <= 0 <= high.
-bool index_within(const void* index, bool wide, int64_t count, int64_t low, int64_t high);
+CPUACCEL_API bool index_within(const void* index, bool wide, int64_t count, int64_t low,
+                               int64_t high);
 
 }  // namespace cpuaccel::kernels

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 
@@ -40,7 +41,8 @@ using ScatterAmaxGradFunction = void(const ScatterAmaxGradCall& call, int64_t be
 std::span<const KernelRow<ScatterAmaxGradFunction>> scatter_amax_grad_kernels();
 
 // Runs on all of torch's threads. dst must not overlap anything else.
-void scatter_amax_grad(const ScatterAmaxGradCall& call, ScatterAmaxGradFunction* function);
-void scatter_amax_grad(const ScatterAmaxGradCall& call);  // runs the best usable row
+CPUACCEL_API void scatter_amax_grad(const ScatterAmaxGradCall& call,
+                                    ScatterAmaxGradFunction* function);
+CPUACCEL_API void scatter_amax_grad(const ScatterAmaxGradCall& call);  // runs the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -10,6 +10,7 @@
 
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 
@@ -37,7 +38,7 @@ using SddmmFunction = bool(const SddmmCall& call, int64_t row, int64_t begin, in
 std::span<const KernelRow<SddmmFunction>> sddmm_kernels();
 
 // Computes all entries on all of torch's threads; the same bits for any number of threads.
-CsrFault sddmm(const SddmmCall& call, SddmmFunction* function);
-CsrFault sddmm(const SddmmCall& call);  // runs the best usable row
+CPUACCEL_API CsrFault sddmm(const SddmmCall& call, SddmmFunction* function);
+CPUACCEL_API CsrFault sddmm(const SddmmCall& call);  // runs the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 #include "kernels/reduce.h"
@@ -50,8 +51,8 @@ std::span<const KernelRow<SegmentFunction>> segment_kernels();
 
 // Runs on all of torch's threads. Returns false and writes nothing if offsets do not ascend from 0
 // to E. dst must not overlap src.
-bool segment(const SegmentCall& call, SegmentFunction* function);
+CPUACCEL_API bool segment(const SegmentCall& call, SegmentFunction* function);
 // Runs the best usable row, or scalar loops for up to three columns.
-bool segment(const SegmentCall& call);
+CPUACCEL_API bool segment(const SegmentCall& call);
 
 }  // namespace cpuaccel::kernels

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -20,6 +21,6 @@ using SiluF32Function = void(const float* src, float* dst, int64_t count);
 std::span<const KernelRow<SiluF32Function>> silu_f32_kernels();
 
 // Runs the best usable row on all of torch's threads.
-void silu_f32(const float* src, float* dst, int64_t count);
+CPUACCEL_API void silu_f32(const float* src, float* dst, int64_t count);
 
 }  // namespace cpuaccel::kernels

@@ -8,6 +8,7 @@
 // Bound: grad and arg are read once each, and each result takes one random access.
 #pragma once
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 
 namespace cpuaccel::kernels {
@@ -27,6 +28,6 @@ struct ArgGradCall {
 enum class ArgGradFault : uint8_t { none, crow, col, arg };  // arg: an entry of another row
 
 // Checks everything; after a fault the written values are unspecified. All matrices are dense.
-ArgGradFault spmm_arg_grad(const ArgGradCall& call);
+CPUACCEL_API ArgGradFault spmm_arg_grad(const ArgGradCall& call);
 
 }  // namespace cpuaccel::kernels

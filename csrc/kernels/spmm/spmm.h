@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/kernel_list.h"
 #include "kernels/reduce.h"
@@ -59,7 +60,7 @@ using SpmmFunction = bool(const SpmmCall& call, const SpmmWork& work);
 std::span<const KernelRow<SpmmFunction>> spmm_kernels();
 
 // Runs on all of torch's threads. dst must not overlap src or values.
-CsrFault spmm(const SpmmCall& call, SpmmFunction* function);
-CsrFault spmm(const SpmmCall& call);  // runs the best usable row
+CPUACCEL_API CsrFault spmm(const SpmmCall& call, SpmmFunction* function);
+CPUACCEL_API CsrFault spmm(const SpmmCall& call);  // runs the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -16,6 +16,7 @@
 
 #include <span>
 
+#include "base/api.h"
 #include "kernels/csr/csr.h"
 #include "kernels/csr/transpose.h"
 #include "kernels/kernel_list.h"
@@ -50,7 +51,7 @@ std::span<const KernelRow<SpmmAmaxGradFunction>> spmm_amax_grad_kernels();
 
 // Computes everything on all of torch's threads. Indices must have been checked (edge_rows,
 // csr_transpose).
-void spmm_amax_grad(const SpmmAmaxGradCall& call, SpmmAmaxGradFunction* function);
-void spmm_amax_grad(const SpmmAmaxGradCall& call);  // uses the best usable row
+CPUACCEL_API void spmm_amax_grad(const SpmmAmaxGradCall& call, SpmmAmaxGradFunction* function);
+CPUACCEL_API void spmm_amax_grad(const SpmmAmaxGradCall& call);  // uses the best usable row
 
 }  // namespace cpuaccel::kernels

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "kernels/kernel_list.h"
 
 namespace cpuaccel::kernels {
@@ -30,6 +31,6 @@ using TransposeFunction = void(const Transpose& shape, const uint8_t* src, uint8
 std::span<const KernelRow<TransposeFunction>> transpose_kernels();
 
 // Runs the best usable row on all of torch's threads.
-void transpose_bytes(const Transpose& shape, const uint8_t* src, uint8_t* dst);
+CPUACCEL_API void transpose_bytes(const Transpose& shape, const uint8_t* src, uint8_t* dst);
 
 }  // namespace cpuaccel::kernels

@@ -1,4 +1,4 @@
-#include "memory/allocator.h"
+#include "ops/allocator.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -13,8 +13,10 @@
 C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
 C10_DECLARE_bool(caffe2_cpu_allocator_do_junk_fill);
 
-namespace cpuaccel::memory {
+namespace cpuaccel::ops {
 namespace {
+
+using memory::BlockPool;
 
 // Priority for SetCPUAllocator: torch's own is 0, and only a higher or equal one replaces another.
 constexpr uint8_t kPriority = 1;
@@ -108,7 +110,8 @@ std::string other_malloc() {
 }  // namespace
 
 BlockPool& block_pool() {
-  static auto& pool = *std::make_unique<BlockPool>([] { return machine_memory(); }).release();
+  static auto& pool =
+      *std::make_unique<BlockPool>([] { return memory::machine_memory(); }).release();
   return pool;
 }
 
@@ -134,4 +137,4 @@ void uninstall_allocator() {
 
 bool allocator_installed() { return c10::GetCPUAllocator() == &caching_allocator(); }
 
-}  // namespace cpuaccel::memory
+}  // namespace cpuaccel::ops

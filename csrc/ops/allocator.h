@@ -6,7 +6,7 @@
 
 #include "memory/block_pool.h"
 
-namespace cpuaccel::memory {
+namespace cpuaccel::ops {
 
 // Smaller tensors use torch's own allocator: the C library reuses their memory itself.
 inline constexpr size_t kSmallestCached = size_t{1} << 19;
@@ -23,6 +23,6 @@ void uninstall_allocator();
 bool allocator_installed();
 
 // The pool of the blocks; the same for the life of the process.
-BlockPool& block_pool();
+memory::BlockPool& block_pool();
 
-}  // namespace cpuaccel::memory
+}  // namespace cpuaccel::ops
