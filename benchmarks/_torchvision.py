@@ -1,10 +1,11 @@
 """torchvision's classification models with random weights, on a machine without CUDA."""
 
+import importlib
 import importlib.util
+import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -103,29 +104,21 @@ def build(name: str) -> nn.Module:
 
 def import_torchvision() -> Any:
     """Imports torchvision even if its compiled extension does not load."""
-    if not _extension_loads():
-        _define_missing_schemas()
+    if importlib.util.find_spec("torchvision") is None:
+        raise ModuleNotFoundError("torchvision is not installed: pip install torchvision")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Failed to load image Python extension")
-        import torchvision
-
-    return torchvision
-
-
-def _extension_loads() -> bool:
-    """Loads torchvision's compiled ops as torchvision's import does; False if they do not load."""
-    spec = importlib.util.find_spec("torchvision")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("torchvision is not installed: pip install torchvision==0.28.0")
-    ops: Any = torch.ops
-    loaded = False
-    for library in Path(spec.submodule_search_locations[0]).glob("_C.*"):
         try:
-            ops.load_library(str(library))
-            loaded = True
-        except OSError:
-            continue
-    return loaded
+            return importlib.import_module("torchvision")
+        except RuntimeError as error:
+            # Only a failed import shows whether its ops are missing: the names of its libraries
+            # differ by version, and a schema that a library defines again ends the process.
+            if "operator torchvision::" not in str(error):
+                raise
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        _define_missing_schemas()
+        return importlib.import_module("torchvision")
 
 
 # Kept alive: the schemas are deregistered with the library object.
@@ -135,10 +128,10 @@ _fragments: list[Any] = []
 def _define_missing_schemas() -> None:
     """Defines the schemas of two ops for which torchvision registers a fake kernel unconditionally.
 
-    PyPI's torchvision is built for CUDA, so on a CPU machine its extension does not load and its
-    ops do not exist. torchvision then skips the other fake kernels, but not these two, and the
-    import fails with "operator torchvision::nms does not exist". No classification model calls
-    them.
+    Up to 0.28, the extension of PyPI's torchvision needs CUDA's libraries, so beside a CPU build of
+    torch it does not load and its ops do not exist. torchvision then skips the other fake kernels,
+    but not these two, and the import fails with "operator torchvision::nms does not exist". No
+    classification model calls them.
     """
     missing = [op for op in ("nms", "qnms") if not hasattr(torch.ops.torchvision, op)]
     if not missing:
