@@ -235,7 +235,7 @@ def _flat(facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
         if name == REGION:
             check_digest(args[2])
         elif name.startswith("quantized_decomposed."):
-            importlib.import_module("torch.ao.quantization.fx._decomposed")
+            importlib.import_module("cpuaccel._decomposed_ops")
     memory: dict[str, Tensor] = {}
     weights = {}
     for name, (part, dtype, shape, stride, offset) in facts["weights"].items():

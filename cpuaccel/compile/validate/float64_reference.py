@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from torch import Tensor, nn
 from torch.fx import Interpreter
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from cpuaccel import _decomposed_ops  # noqa: F401  it defines torch.ops.quantized_decomposed
 from cpuaccel.compile.capture import capture
 
 _decomposed: Any = torch.ops.quantized_decomposed

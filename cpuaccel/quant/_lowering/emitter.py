@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import Argument
 
+from cpuaccel import _decomposed_ops  # noqa: F401  it defines torch.ops.quantized_decomposed
 from cpuaccel.quant._lowering.values import Quantizer
 
 _decomposed: Any = torch.ops.quantized_decomposed

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from torch import Tensor
 from torch.fx import Node
 from torch.utils._python_dispatch import _disable_current_modes
+
+from cpuaccel import _decomposed_ops  # noqa: F401  it defines torch.ops.quantized_decomposed
 
 _decomposed: Any = torch.ops.quantized_decomposed
 
