@@ -24,6 +24,8 @@ from cpuaccel.compile.bridge.quantized import (
     view_ops,
 )
 from cpuaccel.compile.bridge.quantized.early_quantize import quantize_early
+from cpuaccel.compile.bridge.quantized.full_range import use_full_range
+from cpuaccel.compile.bridge.quantized.late_dequantize import dequantize_late
 from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain, chain_before
 from cpuaccel.compile.bridge.quantized.tensors import is_quantize
 from cpuaccel.compile.bridge.translation import Fallback, Translation
@@ -57,9 +59,12 @@ LAYERS = frozenset({"q_attention", "q_conv", "q_linear", "q_linear_dynamic"})
 def translate_quantized(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
     """Translate the quantized ops; return the fallbacks and their reasons.
 
-    Some quantizers of `graph` are moved before the view ops of their source.
+    In `graph`, quantizes are moved before view ops of a layer's result, and dequantizes behind view
+    ops. Quantizers of int8 or of a part of the integers become some of uint8 from 0 to 255.
     """
     quantize_early(graph)
+    dequantize_late(graph, translation)
+    use_full_range(graph, translation)
     fallbacks: list[tuple[Node, str]] = []
     for node in graph.nodes:
         if is_quantize(node):

@@ -15,7 +15,11 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel._inductor.nodes import computed
 from cpuaccel.compile.bridge._arguments import only_user
-from cpuaccel.compile.bridge.quantized.tensors import QUANTIZE, is_quantize, source_of
+from cpuaccel.compile.bridge.quantized.tensors import (
+    QUANTIZE,
+    has_constant_quantizer,
+    source_of,
+)
 from cpuaccel.compile.bridge.shapes import PERMUTES, RESHAPES, VIEWS
 
 _aten: Any = torch.ops.aten
@@ -33,7 +37,7 @@ _LAYERS = _ROWS | {_aten.convolution.default, _aten.linear.default}
 def quantize_early(graph: Graph) -> None:
     """Put each quantize of a view of a layer's result before the view ops."""
     for node in graph.find_nodes(op="call_function", target=QUANTIZE):
-        if is_quantize(node):
+        if has_constant_quantizer(node):
             _put_before(graph, node, _view_ops_before(node))
 
 
@@ -66,7 +70,7 @@ def _put_before(graph: Graph, quantize: Node, view_ops: list[Node]) -> None:
     with graph.inserting_before(view_ops[0]):
         source = source_of(view_ops[0])
         early = graph.call_function(QUANTIZE, (source, *quantize.args[1:]), dict(quantize.kwargs))
-    early.meta = {**quantize.meta, "val": _bytes_like(source.meta["val"])}
+    early.meta = {**quantize.meta, "val": _integers_like(source.meta["val"], quantize)}
     view_ops[0].replace_input_with(source, early)
     for view in view_ops:
         view.meta = {**view.meta, "val": computed(view)}
@@ -74,5 +78,5 @@ def _put_before(graph: Graph, quantize: Node, view_ops: list[Node]) -> None:
     graph.erase_node(quantize)
 
 
-def _bytes_like(tensor: Tensor) -> Tensor:
-    return torch.empty_like(tensor, dtype=torch.uint8)
+def _integers_like(tensor: Tensor, quantize: Node) -> Tensor:
+    return torch.empty_like(tensor, dtype=quantize.meta["val"].dtype)

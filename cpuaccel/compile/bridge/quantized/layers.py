@@ -286,9 +286,14 @@ def _rows_product(
         return None
     rows = matmul.rows(translation, node, src)
     a, nodes = (src, [node]) if rows is None else (rows[0], [node, rows[1]])
+    between = [src] if a is not src else []
+    if a.target is _aten.clone.default and only_user(a) is not None:
+        # Before rows that are not contiguous are flattened. The step reads them as they are.
+        between.append(a)
+        a = source_of(a)
     layer = _product(translation, nodes, a, source, bias)
     if layer is not None:
-        translation.look_through(node, weight, *([src] if a is not src else []))
+        translation.look_through(node, weight, *between)
     return layer
 
 
@@ -317,7 +322,10 @@ def _is_weight(translation: Translation, node: Any, axis: int) -> bool:
 
 
 def _quantized_by_its_range(node: Node) -> tuple[Node, int] | None:
-    """Return x and highest if `node` is x quantized by its range to 0..highest and dequantized."""
+    """Return x and highest if `node` is x quantized by its range to 0..highest and dequantized.
+
+    int8 from -128 to 127 counts as uint8: the numbers are the same.
+    """
     if node.target is not DEQUANTIZE_BY_TENSORS:
         return None
     quantize = source_of(node)
@@ -331,9 +339,13 @@ def _quantized_by_its_range(node: Node) -> tuple[Node, int] | None:
     src = source_of(quantize)
     if chosen.target is not CHOOSE or chosen.args[0] is not src:
         return None
-    if lowest != 0 or highest not in (_CODES // 2, _CODES) or dtype != torch.uint8:
+    if dtype == torch.int8:  # as uint8: 128 higher, as are the zero points that the range gives
+        lowest, highest = lowest + _CODES // 2 + 1, highest + _CODES // 2 + 1
+    if lowest != 0 or highest not in (_CODES // 2, _CODES):
         return None
-    return (src, highest) if src.meta["val"].dtype == torch.float32 else None
+    if dtype not in (torch.uint8, torch.int8) or src.meta["val"].dtype != torch.float32:
+        return None
+    return src, highest
 
 
 def _between(node: Node, source: Node) -> list[Node]:

@@ -92,6 +92,29 @@ def _full_uint8(node: Node) -> bool:
     )
 
 
+def has_constant_quantizer(node: Any) -> bool:
+    """Say whether a node quantizes float32 to, or dequantizes to it, int8 or uint8 by numbers.
+
+    Its integers may be a part of those of the dtype.
+    """
+    if not isinstance(node, Node) or node.target not in (QUANTIZE, DEQUANTIZE):
+        return False
+    if len(node.args) < 6 or any(isinstance(each, Node) for each in node.args[1:]):
+        return False
+    scale, _, lowest, highest, dtype = _quantizer_arguments(node)
+    if dtype not in (torch.uint8, torch.int8) or not scale > 0:
+        return False
+    limits = torch.iinfo(dtype)
+    if not limits.min <= lowest < highest <= limits.max:
+        return False
+    return _floats(node) if node.target is QUANTIZE else node.meta["val"].dtype == torch.float32
+
+
+def _quantizer_arguments(node: Node) -> tuple[Any, ...]:
+    """Return scale, zero point, limits and dtype."""
+    return node.args[1:6]
+
+
 def _floats(node: Node) -> bool:
     value = source_of(node).meta.get("val")
     return isinstance(value, Tensor) and value.dtype == torch.float32
