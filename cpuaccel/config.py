@@ -155,6 +155,15 @@ OPTIONS: tuple[Option, ...] = (
         setter="set_deterministic",
     ),
     Option(
+        "pt2e_plans",
+        ("CPUACCEL_PT2E_PLANS",),
+        _parse_switch,
+        True,
+        "0 or 1",
+        "Run eager calls of what torchao's convert_pt2e returned by plans, made in the first call.",
+        live=True,
+    ),
+    Option(
         "teams",
         ("CPUACCEL_TEAMS",),
         _parse_switch,

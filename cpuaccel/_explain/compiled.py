@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import nn
 
 from cpuaccel._explain.explanation import Row
@@ -43,6 +44,20 @@ def optimized_footer(model: nn.Module) -> Iterator[str]:
     for module in modules:
         if _is_optimized(module):
             yield from (f"optimize: {verdict}" for verdict in module.verdicts)
+
+
+def what_runs(model: nn.Module, example_inputs: tuple[Any, ...] | None) -> nn.Module:
+    """Return the optimized module that runs eager calls of a PT2E model; any other model itself.
+
+    A PT2E model that has no plan yet is called with `example_inputs`, if there are any.
+    """
+    pt2e: Any = sys.modules.get("cpuaccel.compile.frontend.pt2e_models")
+    if pt2e is None or not pt2e.may_have_plans(model):
+        return model
+    if example_inputs is not None and pt2e.plans_of(model) is None:
+        with torch.no_grad():
+            model(*example_inputs)
+    return pt2e.plans_of(model) or model
 
 
 def _is_optimized(module: object) -> bool:

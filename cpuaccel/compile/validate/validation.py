@@ -21,6 +21,7 @@ from cpuaccel._modules import tensors_of
 from cpuaccel.compile.capture.capture import Capture
 from cpuaccel.compile.capture.memory_overlap import overlaps_itself
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot
+from cpuaccel.compile.common.plain_calls import plain_calls
 from cpuaccel.compile.validate.comparison import Difference, compare
 from cpuaccel.compile.validate.verdict import MODEL, PLAN
 
@@ -115,7 +116,7 @@ class Validation:
     def results(self) -> dict[str, Any]:
         """Return the model's results, as "output"."""
         args, kwargs = self._cloned_inputs()
-        with self._undisturbed():
+        with self._undisturbed(), plain_calls():
             output = self._model(*args, **kwargs)
             # The output may be a view of a tensor that is restored.
             return {"output": tree_map(_cloned, output) if self._writes else output}
@@ -124,12 +125,14 @@ class Validation:
         if torch.is_autocast_enabled("cpu"):
             # As in separate autocast blocks, each call casts its weights itself.
             torch.clear_autocast_cache()
-        return run(*self._args, **self._kwargs)
+        with plain_calls():
+            return run(*self._args, **self._kwargs)
 
     def _outputs(self, run: Run) -> dict[str, Any]:
         """Return the results of a call, and the tensors that it mutates, after the call."""
         args, kwargs = self._cloned_inputs()
-        result = run(*args, **kwargs)
+        with plain_calls():
+            result = run(*args, **kwargs)
         if not self._writes:
             return {"output": result}
         # The result may be a view of a tensor that the next call mutates.
@@ -190,7 +193,7 @@ class Validation:
 
         wide = copy.deepcopy(self._model).to(dtype)
         args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
-        with self._undisturbed():
+        with self._undisturbed(), plain_calls():
             result = wide(*args, **kwargs)
         if not self._writes:
             return {"output": result}
