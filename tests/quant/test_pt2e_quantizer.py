@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -111,3 +113,95 @@ def test_a_plan_of_it(rows: int) -> None:
     assert "attention" in kinds
     distance = (found - expected).abs().max() / expected.abs().max()
     assert float(distance) < 0.02
+
+
+class Squeeze(nn.Module):
+    """An inverted residual block as in MobileNetV3 and EfficientNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
+        self.expand = nn.Conv2d(WIDTH, 2 * WIDTH, 1)
+        self.norm = nn.BatchNorm2d(2 * WIDTH)
+        self.depthwise = nn.Conv2d(2 * WIDTH, 2 * WIDTH, 3, padding=1, groups=2 * WIDTH)
+        self.reduce = nn.Conv2d(2 * WIDTH, 8, 1)
+        self.restore = nn.Conv2d(8, 2 * WIDTH, 1)
+        self.project = nn.Conv2d(2 * WIDTH, WIDTH, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.stem(x))
+        y = nn.functional.silu(self.norm(self.expand(x)))
+        y = nn.functional.hardswish(self.depthwise(y))
+        factors = self.restore(torch.relu(self.reduce(y.mean((2, 3), keepdim=True))))
+        y = self.project(y * torch.sigmoid(factors))
+        return torch.cat([x + y, nn.functional.max_pool2d(y, 3, 1, 1)], 1)
+
+
+class Layers(nn.Module):
+    """Layers that torchao's class leaves in float."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.ConvTranspose2d(WIDTH, 16, 2, stride=2)
+        self.line = nn.Conv1d(16, 16, 3, padding=1)
+        self.space = nn.Conv3d(16, 16, (1, 3, 3), padding=(0, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.up(x))
+        y = torch.relu(self.space(y[:, :, None]).flatten(2))
+        return self.line(y)
+
+
+def _static(model: nn.Module, x: Tensor) -> GraphModule:
+    exported = torch.export.export(model.eval(), (x,), strict=True).module()
+    quantizer = X86Quantizer()
+    quantizer.set_global(get_default_x86_inductor_quantization_config())
+    prepared = prepare_pt2e(exported, quantizer)
+    with torch.no_grad():
+        prepared(x)
+    return convert_pt2e(prepared)
+
+
+def _kinds(model: nn.Module, x: Tensor) -> list[str]:
+    """Compare a plan with the model, and return the ops of its steps."""
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        found = optimized(x)
+        with cpuaccel.enabled(False):
+            expected = model(x)
+        (plan,) = cpuaccel.explain(optimized, (x,)).plans
+    assert (found - expected).abs().max() < 0.03 * expected.abs().max()
+    return [kind for step in plan.steps for kind in step.kinds.split("+")]
+
+
+@needs_onednn
+def test_a_block_with_squeeze_and_excite_runs_on_integers() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, WIDTH, 12, 12)
+    kinds = _kinds(_static(Squeeze(), x), x)
+    assert kinds.count("q_conv") == 6
+    floats = {"Convolution", "Multiply", "Add", "Concat", "MaxPool", "Sigmoid"}
+    assert not floats & set(kinds), kinds
+    assert {"q_avg_pool", "q_mul", "q_max_pool", "q_concat"} <= set(kinds), kinds
+
+
+@needs_onednn
+def test_convolutions_of_other_dimensions_run_on_integers() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, WIDTH, 6, 6)
+    kinds = _kinds(_static(Layers(), x), x)
+    assert kinds.count("q_conv") == 3
+    assert not {"Convolution", "ConvTranspose"} & set(kinds), kinds
+
+
+def test_without_torchao_the_error_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['torchao'] = None\n"
+        "try:\n    import cpuaccel.quant.pt2e\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert "cpuaccel.quant.pt2e" in printed
+    assert "pip install torchao" in printed
