@@ -73,10 +73,15 @@ class CpuaccelProduct final : public PackedCpuaccelKernel<kernels::QgemmWeights>
 }  // namespace
 
 bool is_cpuaccel_product(const LayerShape& shape) {
-  // On x86 qgemm's kernel list has only the reference kernel.
-  return kernels::qgemm_kernels().size() > 1 && shape.kind != LayerKind::conv_transpose &&
-         shape.groups == 1 && shape.taps() == 1 && shape.stride == kOnes &&
-         shape.padding == std::array<int64_t, 3>{};
+#if defined(__aarch64__)
+  constexpr bool kHasNoLibrary = true;
+#else
+  // On x86 the rows of provider_rows.cpp choose among FBGEMM, oneDNN and qconv.
+  constexpr bool kHasNoLibrary = false;
+#endif
+  return kHasNoLibrary && kernels::qgemm_kernels().size() > 1 &&
+         shape.kind != LayerKind::conv_transpose && shape.groups == 1 && shape.taps() == 1 &&
+         shape.stride == kOnes && shape.padding == std::array<int64_t, 3>{};
 }
 
 std::unique_ptr<Kernel> make_cpuaccel_product(const LayerWeight& layer,

@@ -7,7 +7,7 @@
 
 namespace cpuaccel::quant {
 
-// Whether qgemm runs layers of this shape on this architecture. It takes all weights that fit int8
+// Whether the engine runs layers of this shape on qgemm: on Arm. It takes all weights that fit int8
 // without their zero points and whose sums fit int32.
 bool is_cpuaccel_product(const LayerShape& shape);
 

@@ -1,7 +1,8 @@
 // Functions and tile sizes that a row of the qgemm kernel list provides.
 //
-// All multiplied bytes are s8: u8 is stored minus 128, and column sums correct for that as they do
-// for zero points. K is split into runs, the number of bytes that an instruction adds up.
+// All multiplied bytes are s8, or, if `row_offset` is 128, those of rows are u8: the other kind is
+// shifted by 128, and column sums correct for that as they do for zero points. K is split into
+// runs, the number of bytes that an instruction adds up.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct QgemmLines {
   int64_t stride = 0;            // bytes from a line to the next
   int64_t count = 0;
   int64_t K = 0;
-  uint8_t flip = 0;  // 0x80 for u8
+  uint8_t flip = 0;  // 0x80 to shift the bytes by 128
   int8_t* dst = nullptr;
 };
 // Packs all runs of a tile's rows (count <= mr) or of a panel's columns (count <= nr) in the order
@@ -56,9 +57,12 @@ struct QgemmKernels {
   QgemmLinesFunction* columns;
   QgemmTileFunction* tile;
   QgemmStoreFunction* store;
+  // What packed bytes of rows are above the s8, as the instruction needs them: 0 or 128.
+  int32_t row_offset = 0;
+  int64_t row_element = 1;  // bytes of a packed element of a row
 };
 
-// Maximum number of sums of a tile: 8 rows by 3 vectors of 2048 bits of columns.
+// Maximum number of sums of a tile: 8 rows by 3 vectors of 2048 bits of columns (Arm's SVE).
 inline constexpr int64_t kQgemmLargestTile = 8 * 3 * 64;
 
 inline int64_t qgemm_runs(const QgemmKernels& kernels, int64_t K) {

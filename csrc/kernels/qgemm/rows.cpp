@@ -51,7 +51,10 @@ void quantize_row(const float* src, uint8_t* dst, int64_t K, const Quantizer& by
 }  // namespace
 
 QgemmRows::QgemmRows(const QgemmCall& of, const QgemmKernels& by, int64_t first_row, int64_t count)
-    : call(of), kernels(by), first(first_row), row_bytes(round_up(of.weights->K, by.run)) {
+    : call(of),
+      kernels(by),
+      first(first_row),
+      row_bytes(round_up(of.weights->K, by.run) * by.row_element) {
   const int64_t rows = round_up(count, by.mr);
   const int64_t tile_bytes = round_up(rows * row_bytes, 64);
   const bool scaled = scales_rows(of.src.type) || of.src.scales != nullptr;
@@ -72,11 +75,13 @@ void QgemmRows::pack(int64_t m, int64_t count) const {
 void QgemmRows::pack_tile(int64_t m, int64_t count) const {
   const QgemmSrc& src = call.src;
   const int64_t K = call.weights->K;
+  // What the bytes that kernels.rows() reads are above the source's, or below.
   const uint8_t flip = is_unsigned(src.type) ? 0x80 : 0;
+  const int32_t offset = flip - kernels.row_offset;
   QgemmLines lines;
   lines.count = count;
   lines.K = K;
-  lines.flip = flip;
+  lines.flip = static_cast<uint8_t>(flip ^ kernels.row_offset);
   lines.dst = const_cast<int8_t*>(tile(m));
   if (is_bytes(src.type)) {
     lines.src = static_cast<const uint8_t*>(src.data) + m * src.row_stride;
@@ -84,7 +89,7 @@ void QgemmRows::pack_tile(int64_t m, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
       const int32_t zero_point =
           src.zero_points != nullptr ? src.zero_points[m + i] : src.zero_point;
-      offsets[m + i - first] = flip - zero_point;
+      offsets[m + i - first] = offset - zero_point;
       if (scales != nullptr) {
         scales[m + i - first] = src.scales[m + i];
       }
@@ -100,7 +105,7 @@ void QgemmRows::pack_tile(int64_t m, int64_t count) const {
       const Quantizer by =
           own_scale ? row_quantizer(src.type, row, K) : Quantizer{src.scale, src.zero_point};
       quantize_row(row, bytes + i * K, K, by, flip ^ 0x80);
-      offsets[m + i - first] = flip - by.zero_point;
+      offsets[m + i - first] = offset - by.zero_point;
       if (scales != nullptr) {
         scales[m + i - first] = by.scale;
       }

@@ -76,7 +76,7 @@ AlignedBlock row_of_ones(const QgemmWeights& weights) {
   const int64_t K = padded_k(weights);
   const AlignedBlock ones = aligned_block(static_cast<size_t>(K));
   std::memset(ones.get(), 1, static_cast<size_t>(K));
-  AlignedBlock tile = aligned_block(static_cast<size_t>(K * kernels.mr));
+  AlignedBlock tile = aligned_block(static_cast<size_t>(K * kernels.mr * kernels.row_element));
   QgemmLines lines;
   lines.src = reinterpret_cast<const uint8_t*>(ones.get());
   lines.count = 1;
