@@ -38,7 +38,7 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
         ValueError: `model` is in training mode, or prepared but not converted.
         RuntimeError: cpuaccel's compiled module cannot be loaded.
     """
-    from cpuaccel.quant._fusion import fuse_model
+    from cpuaccel.quant._fusion.passes import fuse_model
 
     return fuse_model(model, inplace)
 

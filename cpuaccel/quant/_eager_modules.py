@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-import torch.ao.nn.quantized as nnq
 from torch import nn
 from torch.fx import GraphModule
+
+from cpuaccel.quant._torch_ao import kind_of
 
 _PACKAGES = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
 _OTHERS = ("torch.ao.nn.quantized.reference.",)
 _RECURRENT = ".modules.rnn."
 """LSTM, GRU and their cells, which have no lowering."""
-_OF_FLOATS = (nnq.FloatFunctional, nnq.FXFloatFunctional)
+_OF_FLOATS = frozenset(["quantized.FloatFunctional", "quantized.FXFloatFunctional"])
 
 
 def is_quantized_module(module: nn.Module) -> bool:
@@ -21,7 +22,7 @@ def is_quantized_module(module: nn.Module) -> bool:
     name = f"{type(module).__module__}."
     if not name.startswith(_PACKAGES) or name.startswith(_OTHERS) or name.endswith(_RECURRENT):
         return False
-    return not isinstance(module, _OF_FLOATS)
+    return kind_of(module) not in _OF_FLOATS
 
 
 def holds_quantized(model: nn.Module) -> bool:

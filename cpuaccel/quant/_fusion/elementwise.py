@@ -12,10 +12,11 @@ import operator
 from typing import Any
 
 import torch
-import torch.ao.nn.quantized as nnq
 import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
+
+from cpuaccel.quant._torch_ao import QuantizedOp, kind_of
 
 _ARITHMETIC = ("abs", "add", "div", "mul", "neg", "pow", "square", "sub", "true_divide")
 _CURVES = ("erf", "exp", "expm1", "log", "log1p", "reciprocal", "rsqrt", "sqrt")
@@ -39,7 +40,9 @@ METHODS = frozenset(
 _TORCH = frozenset(
     [
         *(getattr(torch, name) for name in (*_ARITHMETIC, *_CURVES, *_LIMITS, *_ACTIVATIONS)),
-        *(torch.relu_, torch.sigmoid_, torch.tanh_, torch.dequantize, torch.quantize_per_tensor),
+        *(torch.relu_, torch.sigmoid_, torch.tanh_),
+        # torch will remove these with its quantized dtypes.
+        *(getattr(torch, name, None) for name in ("dequantize", "quantize_per_tensor")),
         *(operator.add, operator.iadd, operator.mul, operator.imul, operator.neg, operator.pow),
         *(operator.sub, operator.isub, operator.truediv, operator.itruediv),
         *(F.celu, F.elu, F.gelu, F.hardshrink, F.hardsigmoid, F.hardswish, F.hardtanh),
@@ -48,13 +51,10 @@ _TORCH = frozenset(
     ]
 )
 
-_QUANTIZED_FUNCTIONAL: frozenset[Any] = frozenset(
-    getattr(nnq.functional, name)
-    for name in (
-        *("celu", "clamp", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu"),
-        "threshold",
-    )
+_QUANTIZED_FUNCTIONAL = frozenset(
+    ["celu", "clamp", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "threshold"]
 )
+"""Functions of torch.ao.nn.quantized.functional."""
 
 _QUANTIZED_OPS = frozenset(
     f"quantized::{name}"
@@ -70,16 +70,20 @@ MODULES = frozenset(
         *(nn.CELU, nn.ELU, nn.GELU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh),
         *(nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU, nn.SiLU, nn.Sigmoid),
         *(nn.Softplus, nn.Softshrink, nn.Softsign, nn.Tanh, nn.Tanhshrink, nn.Threshold),
-        *(nnq.DeQuantize, nnq.ELU, nnq.Hardswish, nnq.LeakyReLU, nnq.Quantize, nnq.ReLU6),
-        nnq.Sigmoid,
     ]
 )
 """Modules. Classes derived from them are excluded, because they may do anything."""
 
+_QUANTIZED_KINDS = frozenset(
+    f"quantized.{name}"
+    for name in ("DeQuantize", "ELU", "Hardswish", "LeakyReLU", "Quantize", "ReLU6", "Sigmoid")
+)
+"""The same of torch.ao."""
+
 _SAME_MODULES = frozenset(
     [
         *(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout),
-        *(nn.FeatureAlphaDropout, nnq.Dropout),
+        nn.FeatureAlphaDropout,
     ]
 )
 """Modules that return their operand in evaluation mode."""
@@ -112,13 +116,14 @@ def op_name(target: object) -> str:
         return str(target._schema.name)
     if isinstance(target, torch._ops.OpOverloadPacket):
         return str(target._qualified_op_name)
-    return ""
+    return target.name if isinstance(target, QuantizedOp) else ""
 
 
 def is_elementwise(node: Node, module: nn.Module | None) -> bool:
     """Return whether `node`, which may call `module`, is on the list of elementwise functions."""
     if node.op == "call_module":
-        return type(module) in MODULES or is_same(node, module)
+        is_listed = type(module) in MODULES or kind_of(module) in _QUANTIZED_KINDS
+        return is_listed or is_same(node, module)
     if node.op == "call_method":
         return node.target in METHODS
     if node.op == "call_function":
@@ -126,17 +131,25 @@ def is_elementwise(node: Node, module: nn.Module | None) -> bool:
         return (
             op_name(target) in _QUANTIZED_OPS
             or among(target, _TORCH)
-            or among(target, _QUANTIZED_FUNCTIONAL)
+            or _is_quantized_functional(target)
             or is_same(node, module)
         )
     return False
 
 
+def _is_quantized_functional(target: object) -> bool:
+    owner = getattr(target, "__module__", "")
+    return owner == "torch.ao.nn.quantized.functional" and (
+        getattr(target, "__name__", "") in _QUANTIZED_FUNCTIONAL
+    )
+
+
 def is_same(node: Node, module: nn.Module | None) -> bool:
     """Return whether `node` returns its operand, as dropouts do in evaluation mode."""
     if node.op == "call_module":
-        trains = getattr(module, "training", False) and type(module) is not nnq.Dropout
-        return type(module) in _SAME_MODULES and not trains
+        if kind_of(module) == "quantized.Dropout":
+            return True
+        return type(module) in _SAME_MODULES and not getattr(module, "training", False)
     if node.op != "call_function":
         return False
     target: Any = node.target
@@ -219,7 +232,7 @@ def schemas(target: object) -> list[Any]:
     if isinstance(target, torch._ops.OpOverloadPacket):
         names: list[str] = target.overloads()  # type: ignore[no-untyped-call]
         return [getattr(target, name)._schema for name in names]
-    return []
+    return target.schemas if isinstance(target, QuantizedOp) else []
 
 
 def among(target: object, functions: frozenset[Any]) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 import torch.ao.nn.intrinsic.quantized as nniq
 import torch.ao.nn.quantized as nnq
-import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
 
 from cpuaccel.quant import fused
 from cpuaccel.quant._fusion.elementwise import op_name
+from cpuaccel.quant._fusion.keeping import KEEPING_FUNCTIONS, KEEPING_METHODS, KEEPING_MODULES
 from cpuaccel.quant._fusion.model import Model, has_hooks
 
 
@@ -67,23 +67,8 @@ _OWN_QUANTIZER_MODULES = frozenset(
     ]
 )
 
-KEEPING_MODULES: frozenset[type[nn.Module]] = frozenset(
-    [
-        *(nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AvgPool2d, nn.AvgPool3d),
-        *(nn.ChannelShuffle, nn.MaxPool1d, nn.MaxPool2d, nn.PixelShuffle, nn.PixelUnshuffle),
-    ]
-)
-KEEPING_FUNCTIONS: frozenset[Any] = frozenset(
-    [
-        *(F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.avg_pool2d, F.avg_pool3d),
-        *(F.interpolate, F.max_pool1d, F.max_pool2d, F.pixel_shuffle, F.pixel_unshuffle),
-        *(torch.channel_shuffle, torch.mean, torch.max_pool1d, torch.max_pool2d),
-        *(torch.cat, torch.concat, torch.concatenate),
-    ]
-)
-"""Functions whose result has the quantizer of their operands, and that take floats too."""
 _KEEPING_QUANTIZED = KEEPING_FUNCTIONS | {nnq.functional.interpolate}
-KEEPING_METHODS = frozenset(["mean"])
+"""Functions whose result has the quantizer of their quantized operands."""
 
 
 def layer_of(model: Model, node: Node) -> Layer | None:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.ao.nn.quantized as nnq
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node, Proxy, Tracer
 
@@ -22,6 +21,7 @@ from cpuaccel.quant._eager_modules import holds_quantized, is_quantized_module
 from cpuaccel.quant._fusion import elementwise
 from cpuaccel.quant._fusion.model import Model, has_hooks
 from cpuaccel.quant._lowering import embedding, layers
+from cpuaccel.quant._torch_ao import kind_of
 
 _LEAVES = layers.MODULES.keys() | embedding.MODULES
 """Modules with a lowering of their own."""
@@ -103,7 +103,7 @@ def graph_of(module: nn.Module, *, called_by_user: bool) -> GraphModule:
 
 def _required(module: nn.Module, called_by_user: bool) -> list[str]:
     if is_quantized_module(module):
-        if type(module) not in _LEAVES:
+        if kind_of(module) not in _LEAVES:
             raise Untraceable("cpuaccel.quant.lower has no rule for it")
         return ["input"]
     if any("forward" in vars(each) for each in module.modules()):
@@ -197,9 +197,9 @@ def _kind(root: nn.Module, node: Node, sources: list[str]) -> str:
 
 
 def _made_by_module(module: nn.Module) -> str:
-    if isinstance(module, nnq.DeQuantize) or type(module) in embedding.MODULES:
+    if kind_of(module) in ("quantized.DeQuantize", *embedding.MODULES):
         return _FLOATS
-    name = layers.MODULES.get(type(module), "")
+    name = layers.MODULES.get(kind_of(module), "")
     if name:
         return _FLOATS if layers.KINDS[name].dynamic else _QUANTIZED
     if not is_quantized_module(module) or "dynamic" in type(module).__module__:
@@ -243,10 +243,10 @@ def _operands(node: Node) -> Iterator[Node]:
 
 def _expects_quantized(node: Node, module: nn.Module | None) -> bool:
     if module is not None:
-        name = layers.MODULES.get(type(module), "")
+        name = layers.MODULES.get(kind_of(module), "")
         if name:
             return not layers.KINDS[name].dynamic
         makes = _made_by_module(module) == _QUANTIZED
-        return makes and not isinstance(module, nnq.Quantize)
+        return makes and kind_of(module) != "quantized.Quantize"
     name = elementwise.op_name(node.target) if node.op == "call_function" else ""
     return name.startswith("quantized::") and _made_by_function(node.target) == _QUANTIZED

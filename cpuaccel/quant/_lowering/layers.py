@@ -8,18 +8,14 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.ao.nn.intrinsic.quantized as nniq
-import torch.ao.nn.intrinsic.quantized.dynamic as nniqd
-import torch.ao.nn.quantized as nnq
-import torch.ao.nn.quantized.dynamic as nnqd
 import torch.nn.functional as F
-from torch import nn
 from torch.fx import Node
 from torch.fx.node import Argument
 
 from cpuaccel.quant._lowering import weights
 from cpuaccel.quant._lowering.lowering import Lowering, relu
 from cpuaccel.quant._lowering.values import Quantizer
+from cpuaccel.quant._torch_ao import kind_of
 
 After = Callable[..., Node]
 """What follows a layer before it is quantized. Gets the emitter, the result and more operands."""
@@ -82,31 +78,32 @@ KINDS: dict[str, Kind] = {
 }
 """By op, which takes operands, packed weights, and scale and zero point or reduce_range."""
 
-MODULES: dict[type[nn.Module], str] = {
-    nnq.Linear: "quantized::linear",
-    nniq.LinearReLU: "quantized::linear_relu",
-    nniq.LinearTanh: "quantized::linear_tanh",
-    nniq.LinearLeakyReLU: "quantized::linear_leaky_relu",
-    nniq.ConvAdd2d: "quantized::conv2d_add",
-    nniq.ConvAddReLU2d: "quantized::conv2d_add_relu",
-    nnq.Conv1d: "quantized::conv1d",
-    nnq.Conv2d: "quantized::conv2d",
-    nnq.Conv3d: "quantized::conv3d",
-    nniq.ConvReLU1d: "quantized::conv1d_relu",
-    nniq.ConvReLU2d: "quantized::conv2d_relu",
-    nniq.ConvReLU3d: "quantized::conv3d_relu",
-    nnq.ConvTranspose1d: "quantized::conv_transpose1d",
-    nnq.ConvTranspose2d: "quantized::conv_transpose2d",
-    nnq.ConvTranspose3d: "quantized::conv_transpose3d",
-    nnqd.Linear: "quantized::linear_dynamic",
-    nniqd.LinearReLU: "quantized::linear_relu_dynamic",
-    nnqd.Conv1d: "quantized::conv1d_dynamic",
-    nnqd.Conv2d: "quantized::conv2d_dynamic",
-    nnqd.Conv3d: "quantized::conv3d_dynamic",
-    nnqd.ConvTranspose1d: "quantized::conv_transpose1d_dynamic",
-    nnqd.ConvTranspose2d: "quantized::conv_transpose2d_dynamic",
-    nnqd.ConvTranspose3d: "quantized::conv_transpose3d_dynamic",
+MODULES: dict[str, str] = {
+    "quantized.Linear": "quantized::linear",
+    "intrinsic.quantized.LinearReLU": "quantized::linear_relu",
+    "intrinsic.quantized.LinearTanh": "quantized::linear_tanh",
+    "intrinsic.quantized.LinearLeakyReLU": "quantized::linear_leaky_relu",
+    "intrinsic.quantized.ConvAdd2d": "quantized::conv2d_add",
+    "intrinsic.quantized.ConvAddReLU2d": "quantized::conv2d_add_relu",
+    "quantized.Conv1d": "quantized::conv1d",
+    "quantized.Conv2d": "quantized::conv2d",
+    "quantized.Conv3d": "quantized::conv3d",
+    "intrinsic.quantized.ConvReLU1d": "quantized::conv1d_relu",
+    "intrinsic.quantized.ConvReLU2d": "quantized::conv2d_relu",
+    "intrinsic.quantized.ConvReLU3d": "quantized::conv3d_relu",
+    "quantized.ConvTranspose1d": "quantized::conv_transpose1d",
+    "quantized.ConvTranspose2d": "quantized::conv_transpose2d",
+    "quantized.ConvTranspose3d": "quantized::conv_transpose3d",
+    "quantized.dynamic.Linear": "quantized::linear_dynamic",
+    "intrinsic.quantized.dynamic.LinearReLU": "quantized::linear_relu_dynamic",
+    "quantized.dynamic.Conv1d": "quantized::conv1d_dynamic",
+    "quantized.dynamic.Conv2d": "quantized::conv2d_dynamic",
+    "quantized.dynamic.Conv3d": "quantized::conv3d_dynamic",
+    "quantized.dynamic.ConvTranspose1d": "quantized::conv_transpose1d_dynamic",
+    "quantized.dynamic.ConvTranspose2d": "quantized::conv_transpose2d_dynamic",
+    "quantized.dynamic.ConvTranspose3d": "quantized::conv_transpose3d_dynamic",
 }
+"""The op that a module calls, by the kind of the module (`_torch_ao.kind_of`)."""
 
 
 def lower_op(low: Lowering, node: Node, name: str, arguments: list[Any]) -> None:
@@ -123,7 +120,7 @@ def lower_op(low: Lowering, node: Node, name: str, arguments: list[Any]) -> None
 
 def lower_module(low: Lowering, node: Node, module: Any) -> None:
     """Lower a call of a module of MODULES."""
-    name = MODULES[type(module)]
+    name = MODULES[kind_of(module)]
     kind = KINDS[name]
     linear = kind.sides == 0
     packed = module._packed_params._packed_params if linear else module._packed_params
@@ -185,12 +182,12 @@ def _layer(
     low: Lowering, node: Node, kind: Kind, x: Argument, packed: Any, *, padded: bool
 ) -> Node:
     name = str(node.target) if node.op == "call_module" else node.name
-    weight, bias = weights.unpacked(packed, kind.sides, kind.half)
-    w = weights.emit_weight(low.emit, name, weight)
-    b = weights.emit_bias(low.emit, name, bias)
-    if kind.sides == 0:
+    layer = weights.unpacked(packed, name, kind.sides, kind.half)
+    w = weights.emit_weight(low.emit, name, layer.weight)
+    b = weights.emit_bias(low.emit, name, layer.bias)
+    numbers = layer.convolution
+    if numbers is None:
         return low.emit.call(F.linear, x, w, b)
-    numbers = weights.convolution_of(packed, kind.sides)
     padding = [0] * kind.sides if padded else numbers.padding
     run = _CONVOLUTIONS[kind.sides, numbers.transposed]
     if numbers.transposed:

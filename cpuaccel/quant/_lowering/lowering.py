@@ -67,6 +67,10 @@ class Lowering:
         """Return it in the new graph, as torch's quantized tensors."""
         return map_arg(argument, self._quantized)
 
+    def as_result(self, argument: Argument) -> Argument:
+        """Return what the graph returns in the new graph."""
+        return self.as_quantized(argument)
+
     # The new value of a node
 
     def put(self, node: Node, value: Node, quantizer: Quantizer | None = None) -> None:

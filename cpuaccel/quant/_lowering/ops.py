@@ -7,16 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.ao.nn.intrinsic.quantized as nniq
-import torch.ao.nn.quantized as nnq
 import torch.nn.functional as F
-from torch import nn
 from torch.fx import Node
 from torch.fx.node import Argument
 
 from cpuaccel.quant._lowering.emitter import Emitter
 from cpuaccel.quant._lowering.lowering import Lowering, relu
 from cpuaccel.quant._lowering.values import Quantizer
+from cpuaccel.quant._torch_ao import kind_of
 
 Float = Callable[..., Node]
 """Emits an op on floats. Gets the emitter, its first operand and the other arguments."""
@@ -106,36 +104,45 @@ SAME_QUANTIZER: dict[str, Float] = {
     "quantized::clamp": _calls(torch.clamp),
 }
 
-MODULES: dict[type[nn.Module], tuple[str, Callable[[Any], list[Any]]]] = {
-    nnq.Hardswish: ("quantized::hardswish", lambda m: []),
-    nnq.Sigmoid: ("quantized::sigmoid", lambda m: []),
-    nnq.Softmax: ("quantized::softmax", lambda m: [m.dim]),
-    nnq.ELU: ("quantized::elu", lambda m: [m.alpha, 1.0, 1.0]),
-    nnq.LeakyReLU: ("quantized::leaky_relu", lambda m: [m.negative_slope, False]),
-    nnq.PReLU: ("quantized::prelu", lambda m: [m.weight.dequantize()]),
-    nnq.LayerNorm: (
+MODULES: dict[str, tuple[str, Callable[[Any], list[Any]]]] = {
+    "quantized.Hardswish": ("quantized::hardswish", lambda m: []),
+    "quantized.Sigmoid": ("quantized::sigmoid", lambda m: []),
+    "quantized.Softmax": ("quantized::softmax", lambda m: [m.dim]),
+    "quantized.ELU": ("quantized::elu", lambda m: [m.alpha, 1.0, 1.0]),
+    "quantized.LeakyReLU": ("quantized::leaky_relu", lambda m: [m.negative_slope, False]),
+    "quantized.PReLU": ("quantized::prelu", lambda m: [m.weight.dequantize()]),
+    "quantized.LayerNorm": (
         "quantized::layer_norm",
         lambda m: [list(m.normalized_shape), m.weight, m.bias, m.eps],
     ),
-    nnq.GroupNorm: ("quantized::group_norm", lambda m: [m.num_groups, m.weight, m.bias, m.eps]),
+    "quantized.GroupNorm": (
+        "quantized::group_norm",
+        lambda m: [m.num_groups, m.weight, m.bias, m.eps],
+    ),
     **{
-        cls: ("quantized::instance_norm", lambda m: [m.weight, m.bias, m.eps])
-        for cls in (nnq.InstanceNorm1d, nnq.InstanceNorm2d, nnq.InstanceNorm3d)
+        f"quantized.InstanceNorm{n}d": (
+            "quantized::instance_norm",
+            lambda m: [m.weight, m.bias, m.eps],
+        )
+        for n in (1, 2, 3)
     },
     **{
-        cls: (
+        kind: (
             f"quantized::batch_norm{suffix}",
             lambda m: [m.weight, m.bias, m.running_mean, m.running_var, m.eps],
         )
-        for cls, suffix in (
-            (nnq.BatchNorm2d, "2d"),
-            (nnq.BatchNorm3d, "3d"),
-            (nniq.BNReLU2d, "2d_relu"),
-            (nniq.BNReLU3d, "3d_relu"),
+        for kind, suffix in (
+            ("quantized.BatchNorm2d", "2d"),
+            ("quantized.BatchNorm3d", "3d"),
+            ("intrinsic.quantized.BNReLU2d", "2d_relu"),
+            ("intrinsic.quantized.BNReLU3d", "3d_relu"),
         )
     },
 }
-"""The op that a module calls, and the arguments between its operand and its quantizer."""
+"""The op that a module calls, and the arguments between its operand and its quantizer.
+
+By the kind of the module (`_torch_ao.kind_of`).
+"""
 
 
 def lower_op(low: Lowering, node: Node, name: str, arguments: list[Any]) -> None:
@@ -150,7 +157,7 @@ def lower_op(low: Lowering, node: Node, name: str, arguments: list[Any]) -> None
 
 def lower_module(low: Lowering, node: Node, module: Any) -> None:
     """Lower a call of a module of MODULES."""
-    name, more = MODULES[type(module)]
+    name, more = MODULES[kind_of(module)]
     run, names = OWN_QUANTIZER[name]
     keys = [key for key in names.split()[1:] if key not in ("scale", "zero_point")]
     pairs = zip(keys, more(module), strict=True)
@@ -160,7 +167,7 @@ def lower_module(low: Lowering, node: Node, module: Any) -> None:
 
 
 def _quantizer_of(module: Any) -> Quantizer:
-    if isinstance(module, nnq.Sigmoid):
+    if kind_of(module) == "quantized.Sigmoid":
         return Quantizer(float(module.output_scale), int(module.output_zero_point))
     return Quantizer(float(module.scale), int(module.zero_point))
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.ao.nn.quantized as nnq
 import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
 
-from cpuaccel.quant._fusion import elementwise, layers
+from cpuaccel.quant._fusion import elementwise, keeping
 from cpuaccel.quant._lowering.lowering import Lowering
 from cpuaccel.quant._lowering.values import Quantizer
 
 _SIZES = frozenset(["dim", "numel", "shape", "size", "stride", "ndimension", "is_contiguous"])
 """Methods and attributes that read no values."""
 
-_KEEPING_FUNCTIONS = layers.KEEPING_FUNCTIONS | {
+_KEEPING_FUNCTIONS = keeping.KEEPING_FUNCTIONS | {
     *(
         torch.adaptive_avg_pool1d,
         torch.avg_pool1d,
@@ -27,10 +26,10 @@ _KEEPING_FUNCTIONS = layers.KEEPING_FUNCTIONS | {
     *(F.adaptive_avg_pool1d, F.avg_pool1d, F.max_pool3d, torch.max_pool3d, F.upsample),
     *(F.hardtanh, F.hardtanh_, F.relu, F.relu6, torch.relu, torch.relu_, torch.clamp, torch.stack),
 }
-_KEEPING_METHODS = layers.KEEPING_METHODS | {"clamp", "relu", "relu_"}
-_KEEPING_MODULES = layers.KEEPING_MODULES | {
+_KEEPING_METHODS = keeping.KEEPING_METHODS | {"clamp", "relu", "relu_"}
+_KEEPING_MODULES = keeping.KEEPING_MODULES | {
     *(nn.AdaptiveAvgPool1d, nn.AvgPool1d, nn.MaxPool3d, nn.Upsample),
-    *(nn.Hardtanh, nn.ReLU, nn.ReLU6, nnq.ReLU6),
+    *(nn.Hardtanh, nn.ReLU, nn.ReLU6),
 }
 """What returns a result with the quantizer of its (first) operand."""
 

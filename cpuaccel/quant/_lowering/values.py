@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 
 _LIMITS = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
-_PLAIN = {torch.quint8: torch.uint8, torch.qint8: torch.int8}
+_PLAIN = {"torch.quint8": torch.uint8, "torch.qint8": torch.int8}
+"""By name, because torch will remove its quantized dtypes."""
 
 
 @dataclass(frozen=True)
@@ -30,5 +31,8 @@ class Quantizer:
 
 
 def plain_dtype(dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype of a quantized dtype's integers, or None if it has no lowering."""
-    return _PLAIN.get(dtype)
+    """Return the dtype of a quantized dtype's integers, or None if it has no lowering.
+
+    The dtypes of integers stand for themselves.
+    """
+    return dtype if dtype in _LIMITS else _PLAIN.get(str(dtype))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.ao.nn.quantized as nnq
 from torch import nn
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 
 from cpuaccel import _log
 from cpuaccel.quant._fusion import elementwise
@@ -15,6 +14,7 @@ from cpuaccel.quant._fusion.model import Model, has_hooks
 from cpuaccel.quant._lowering import embedding, layers, ops, tensors
 from cpuaccel.quant._lowering.lowering import Lowering
 from cpuaccel.quant._lowering.values import Quantizer, plain_dtype
+from cpuaccel.quant._torch_ao import kind_of
 
 UNLOWERED = "cpuaccel_left"
 """Key in `meta` of a lowered model: the nodes that still run on torch's quantized tensors."""
@@ -23,27 +23,28 @@ UNLOWERED = "cpuaccel_left"
 def lower_module(module: GraphModule) -> GraphModule:
     """Return the form of a convert_fx graph with plain tensors. It shares the float tensors."""
     low = Lowering(Model(module))
-    for node in module.graph.nodes:
-        if node.op == "output":
-            low.emit.graph.output(low.as_quantized(node.args[0]), node.type)
-        else:
-            _lower_node(low, node)
-    graph = low.emit.graph
-    # Keeps how the graph packs arguments and results into dicts and the like.
-    graph.set_codegen(module.graph._codegen)
-    lowered = _module(low, graph, module)
-    lowered.graph.eliminate_dead_code()
-    lowered = _module(low, lowered.graph, module)  # drops attributes that are no longer read
+    lowered = lower_graph(low, type(module).__name__)
+    lowered.training = module.training
     lowered.meta[UNLOWERED] = {node.name: called for node, called in low.unlowered.items()}
     for node, called in low.unlowered.items():
         _log.logger.warning("cpuaccel.quant.lower: %s (%s) is not lowered", node.name, called)
     return lowered
 
 
-def _module(low: Lowering, graph: Graph, before: GraphModule) -> GraphModule:
-    lowered = GraphModule(low.emit.attributes, graph, type(before).__name__)
-    lowered.training = before.training
-    return lowered
+def lower_graph(low: Lowering, name: str) -> GraphModule:
+    """Return the form of `low.model` with plain tensors: a module whose class is called `name`."""
+    for node in low.model.graph.nodes:
+        if node.op == "output":
+            low.emit.graph.output(low.as_result(node.args[0]), node.type)
+        else:
+            _lower_node(low, node)
+    graph = low.emit.graph
+    # Keeps how the graph packs arguments and results into dicts and the like.
+    graph.set_codegen(low.model.graph._codegen)
+    lowered = GraphModule(low.emit.attributes, graph, name)
+    lowered.graph.eliminate_dead_code()
+    # Drops attributes that are no longer read.
+    return GraphModule(low.emit.attributes, lowered.graph, name)
 
 
 def _lower_node(low: Lowering, node: Node) -> None:
@@ -68,23 +69,32 @@ def _by_list(low: Lowering, node: Node, module: nn.Module | None) -> bool:
         return not has_hooks(module) and _by_module(low, node, module)
     if node.op == "call_method" and node.target == "dequantize":
         return _dequantize(low, node)
-    if node.op == "call_function" and node.target is torch.quantize_per_tensor:
+    if node.op == "call_function" and _is_quantize(node.target):
         arguments = [*node.args, *node.kwargs.values()]
         scale, zero_point, dtype = (low.number(value) for value in arguments[1:4])
         return _quantize(low, node, scale, zero_point, dtype)
     return _by_op(low, node, elementwise.op_name(node.target))
 
 
+def _is_quantize(target: Any) -> bool:
+    if elementwise.op_name(target) == "aten::quantize_per_tensor":
+        return True
+    return target is getattr(torch, "quantize_per_tensor", None)
+
+
 def _by_module(low: Lowering, node: Node, module: Any) -> bool:
-    kind = type(module)
+    kind = kind_of(module)
     if kind in layers.MODULES:
         layers.lower_module(low, node, module)
     elif kind in ops.MODULES:
         ops.lower_module(low, node, module)
-    elif kind is nnq.DeQuantize:
+    elif kind == "quantized.DeQuantize":
         return _dequantize(low, node)
-    elif kind is nnq.Quantize:
+    elif kind == "quantized.Quantize":
         return _quantize(low, node, module.scale, module.zero_point, module.dtype)
+    elif kind == "quantized.ReLU6" and (quantizer := low.quantizer(node.args[0])):
+        clamped = ops.SAME_QUANTIZER["quantized::relu6"](low.emit, low.as_float(node.args[0]))
+        low.put_quantized(node, clamped, quantizer)
     elif kind in embedding.MODULES:
         return embedding.lower_module(low, node, module)
     else:
@@ -97,6 +107,8 @@ def _by_op(low: Lowering, node: Node, name: str) -> bool:
         ops.lower_scalar(low, node, name)
     elif name in layers.KINDS:
         layers.lower_op(low, node, name, _arguments(node))
+    elif name in embedding.OPS:
+        return embedding.lower_op(low, node)
     elif name in ops.OWN_QUANTIZER:
         ops.lower_op(low, node, name, _arguments(node))
     elif name in ops.SAME_QUANTIZER and (quantizer := low.quantizer(node.args[0])):
