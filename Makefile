@@ -2,7 +2,7 @@
 # make test            the tests that a change needs
 # make test-full       all tests: each op called in each way, sanitizers, emulated Arm cores
 # make test-sanitized  the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
-# make compile-alone   compiles each file of csrc/ops, quant, plan and dnnl alone, not in its unit
+# make compile-alone   compiles each file that belongs to a unit alone
 # make test-avx512     the C++ tests on emulated x86 CPUs (GTEST_FILTER=... selects tests)
 # make aarch64-kernels the C++ tests, cross-built for Arm, on emulated cores
 # make aarch64         the wheel, cross-built for Arm, and tests/aarch64 on emulated cores

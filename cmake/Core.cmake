@@ -1,6 +1,6 @@
-# libcpuaccel_core.so: base, kernels, memory, dnnl and plan, without torch. One file serves the shims of
+# libcpuaccel_core.so: base, kernels, memory, dnnl, plan and quant, without torch. One file serves the shims of
 # all torch versions. It exports what CPUACCEL_API marks (csrc/base/api.h).
-set(CPUACCEL_CORE_PARTS cpuaccel_base cpuaccel_kernels cpuaccel_memory)
+set(CPUACCEL_CORE_PARTS cpuaccel_base cpuaccel_kernels cpuaccel_memory cpuaccel_quant)
 if(CPUACCEL_HAS_ONEDNN)
   list(APPEND CPUACCEL_CORE_PARTS cpuaccel_dnnl_layer cpuaccel_plan)
 endif()

@@ -18,11 +18,11 @@ if(NOT CPUACCEL_TORCHES)
                       "${Python_EXECUTABLE}, and CPUACCEL_TORCH_DIRS is empty")
 endif()
 
-# cpuaccel_torch_package(DIR): facts of one torch, for csrc/ops, csrc/quant and csrc/bind.
+# cpuaccel_torch_package(DIR): facts of one torch, for the folders of a shim.
 #
 # Sets CPUACCEL_TORCH (2_13), CPUACCEL_TORCH_MINOR (2.13), CPUACCEL_TORCH_VERSION (2.13.0),
-# CPUACCEL_TORCH_DIR, CPUACCEL_HAS_FBGEMM, and the names of this torch's targets: CPUACCEL_OPS and
-# CPUACCEL_QUANT. Makes the target cpuaccel_torch_${CPUACCEL_TORCH}.
+# CPUACCEL_TORCH_DIR and CPUACCEL_HAS_FBGEMM. CPUACCEL_SHIM_FOLDERS are the folders of csrc that the shim
+# consists of, CPUACCEL_SHIM_OBJECTS their targets. Makes the target cpuaccel_torch_${CPUACCEL_TORCH}.
 macro(cpuaccel_torch_package dir)
   set(CPUACCEL_TORCH_DIR "${dir}")
   set(version_header "${dir}/include/torch/headeronly/version.h")
@@ -38,11 +38,19 @@ macro(cpuaccel_torch_package dir)
   set(CPUACCEL_TORCH_MINOR "${torch_MAJOR}.${torch_MINOR}")
   set(CPUACCEL_TORCH_VERSION "${CPUACCEL_TORCH_MINOR}.${torch_PATCH}")
   set(CPUACCEL_OPS cpuaccel_ops_${CPUACCEL_TORCH})
-  set(CPUACCEL_QUANT cpuaccel_quant_${CPUACCEL_TORCH})
+  set(CPUACCEL_FBGEMM cpuaccel_fbgemm_${CPUACCEL_TORCH})
+  set(CPUACCEL_TORCH_AO cpuaccel_torch_ao_${CPUACCEL_TORCH})
   set(CPUACCEL_HAS_FBGEMM OFF)
   if(CPUACCEL_WITH_FBGEMM AND CPUACCEL_ARCHITECTURE STREQUAL "x86"
      AND EXISTS "${dir}/include/fbgemm/Fbgemm.h")
     set(CPUACCEL_HAS_FBGEMM ON)
+  endif()
+  # Objects, so that each is linked although nothing calls it: they register themselves.
+  set(CPUACCEL_SHIM_FOLDERS ops torch_ao bind)
+  set(CPUACCEL_SHIM_OBJECTS ${CPUACCEL_OPS} ${CPUACCEL_TORCH_AO})
+  if(CPUACCEL_HAS_FBGEMM)
+    list(PREPEND CPUACCEL_SHIM_FOLDERS fbgemm)
+    list(APPEND CPUACCEL_SHIM_OBJECTS ${CPUACCEL_FBGEMM})
   endif()
   message(STATUS "torch ${CPUACCEL_TORCH_VERSION} in ${dir}, FBGEMM: ${CPUACCEL_HAS_FBGEMM}")
 

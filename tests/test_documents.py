@@ -130,7 +130,7 @@ def test_a_wrong_file_name_is_found() -> None:
     (ambiguous,) = _wrong_files("`overrides.cpp`", ROOT)
     assert (
         ambiguous
-        == "`overrides.cpp`: which of ['csrc/ops/overrides.cpp', 'csrc/quant/overrides.cpp']?"
+        == "`overrides.cpp`: which of ['csrc/ops/overrides.cpp', 'csrc/torch_ao/overrides.cpp']?"
     )
 
 

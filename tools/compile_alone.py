@@ -1,4 +1,4 @@
-"""Compiles each file of csrc/ops, quant, plan and dnnl alone, without writing objects.
+"""Compiles each file of csrc that belongs to a unit alone, without writing objects.
 
     python tools/compile_alone.py BUILD [--jobs N]
 
@@ -18,7 +18,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-FOLDERS = ("ops", "quant", "plan", "dnnl")
+FOLDERS = ("torch_ao", "fbgemm", "ops", "quant", "plan", "dnnl")
 PRECOMPILED_HEADER = "cmake_pch.hxx.cxx"
 
 

@@ -17,7 +17,7 @@ CPUACCEL_API void set_parallel_for(ParallelFor parallel_for, ThreadCount threads
 
 // Threads that parallel_for would use for enough ranges, 1 or more. Only how work is split may
 // depend on it, not the results.
-int parallel_threads();
+CPUACCEL_API int parallel_threads();
 
 // Runs on the hook, or on the threads of a team that the calling thread leads (base/team.h).
 CPUACCEL_API void parallel_ranges(int64_t begin, int64_t end, int64_t grain_size,

@@ -16,8 +16,8 @@
 #include "ops/engine.h"
 #include "ops/overrides.h"
 #include "ops/torch_kernel.h"
-#include "quant/overrides.h"
-#include "quant/serialization.h"
+#include "torch_ao/overrides.h"
+#include "torch_ao/serialization.h"
 
 namespace cpuaccel {
 namespace {
@@ -50,7 +50,7 @@ class QuietWarnings final : public c10::WarningHandler {
 };
 
 std::array<std::span<const ops::Override>, 3> all_overrides() {
-  return {ops::op_overrides(), quant::prepack_overrides(), quant::casting_overrides()};
+  return {ops::op_overrides(), torch_ao::prepack_overrides(), torch_ao::casting_overrides()};
 }
 
 // Whether a list stays registered while the plugin is off. If the replaced engine casts packed
@@ -58,7 +58,7 @@ std::array<std::span<const ops::Override>, 3> all_overrides() {
 // cpuaccel's packed objects, which may outlive the plugin. The overrides then stay, and pass
 // torch's objects on to torch.
 bool is_permanent(std::span<const ops::Override> list) {
-  return ops::kReplacedEngine.casts_objects && list.data() == quant::casting_overrides().data();
+  return ops::kReplacedEngine.casts_objects && list.data() == torch_ao::casting_overrides().data();
 }
 
 void register_override(Libraries& libraries, const ops::Override& row) {
@@ -116,7 +116,7 @@ void register_overrides() {
       register_override(libraries, row);
     }
   }
-  quant::replace_setstate();
+  torch_ao::replace_setstate();
   set_plugin_on(true);
 }
 
@@ -127,7 +127,7 @@ void unregister_overrides() {
     return;
   }
   set_plugin_on(false);
-  quant::restore_setstate();
+  torch_ao::restore_setstate();
   s.libraries.clear();
 }
 

@@ -1,6 +1,7 @@
 // Average pooling of quantized images: aten::_adaptive_avg_pool2d, aten::avg_pool2d,
 // aten::mean.dim.
 #include <ATen/ops/mean_native.h>
+#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <array>
@@ -10,10 +11,10 @@
 #include <optional>
 
 #include "kernels/avgpool/avgpool.h"
+#include "kernels/avgpool/windows.h"
 #include "ops/images.h"
 #include "ops/kernel_call.h"
 #include "ops/override.h"
-#include "ops/pool_windows.h"
 #include "ops/quint8.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
@@ -23,6 +24,8 @@ namespace {
 
 using kernels::AvgpoolHalves;
 using kernels::AvgpoolRange;
+using kernels::PoolWindow;
+using Ranges = c10::SmallVector<AvgpoolRange, 32>;
 using Divisor = std::optional<int64_t>;
 
 const char* avg_pool_fallback_reason(const at::Tensor& x) {
@@ -30,6 +33,21 @@ const char* avg_pool_fallback_reason(const at::Tensor& x) {
     return reason;
   }
   return x.size(1) == 0 || x.size(2) == 0 || x.size(3) == 0 ? reasons::kInvalidArguments : nullptr;
+}
+
+Ranges adaptive_ranges(int64_t size, int64_t count) {
+  Ranges ranges(static_cast<size_t>(count));
+  kernels::adaptive_ranges(size, count, ranges.data());
+  return ranges;
+}
+
+// Empty if no window fits.
+Ranges window_ranges(int64_t size, const PoolWindow& window, bool ceil_mode,
+                     bool count_include_pad) {
+  const int64_t count = std::max<int64_t>(kernels::pooled_size(size, window, ceil_mode), 0);
+  Ranges ranges(static_cast<size_t>(count));
+  kernels::window_ranges(size, window, count_include_pad, count, ranges.data());
+  return ranges;
 }
 
 // The largest length(range) over the ranges.

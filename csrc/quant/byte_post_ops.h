@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/api.h"
 #include "kernels/binary/binary.h"
 
 namespace cpuaccel::quant {
@@ -13,7 +14,7 @@ namespace cpuaccel::quant {
 // those of torch's ops one after the other:
 //   1  dst = table[dst]                                  if there is a table
 //   2  dst = dst + other or dst * other, requantized     if there is a binary op
-struct BytePostOps {
+struct CPUACCEL_API BytePostOps {
   const uint8_t* table = nullptr;  // 256 entries
   // Whether table[i] is min(max(i, low), high), as for relu6: cheaper than a lookup.
   bool clamps = false;
@@ -26,6 +27,7 @@ struct BytePostOps {
 };
 
 // Applies the steps one after the other to `count` bytes of dst, on all of torch's threads.
-void apply_byte_post_ops(const BytePostOps& byte_post_ops, uint8_t* dst, int64_t count);
+CPUACCEL_API void apply_byte_post_ops(const BytePostOps& byte_post_ops, uint8_t* dst,
+                                      int64_t count);
 
 }  // namespace cpuaccel::quant

@@ -1,7 +1,5 @@
 #include "quant/cpuaccel_kernel.h"
 
-#include <ATen/Functions.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -78,16 +76,13 @@ class CpuaccelConv final : public PackedCpuaccelKernel<typename Family::Weights>
   using Base::packed_;
 
  public:
-  CpuaccelConv(const LayerWeight& layer, const at::Tensor& int8_values)
-      : Base(layer,
-             Family::pack(
-                 layer.shape,
-                 without_zero_points(layer, int8_values, 1).template const_data_ptr<int8_t>())) {}
+  CpuaccelConv(const LayerWeight& layer, const Int8Weights& values)
+      : Base(layer, Family::pack(layer.shape, without_zero_points(layer, values, 1).data)) {}
 
-  at::Tensor unpack() override {
-    const at::Tensor values = at::empty(layer_.shape.weight_sizes(), at::kChar);
-    Family::unpack(packed_, values.data_ptr<int8_t>());
-    return without_zero_points(layer_, values, -1);
+  Int8Weights unpack() override {
+    const auto plain = new_weights(layer_.int8_bytes(),
+                                   [this](int8_t* values) { Family::unpack(packed_, values); });
+    return without_zero_points(layer_, plain, -1);
   }
 
   std::string implementation() override {
@@ -133,10 +128,9 @@ class CpuaccelConv final : public PackedCpuaccelKernel<typename Family::Weights>
 };
 
 // Whether weights minus their zero points still fit int8.
-bool fits_int8(const LayerWeight& layer, const at::Tensor& values) {
-  const at::Tensor rows = values.reshape({layer.shape.OC, -1});
-  const auto* data = rows.const_data_ptr<int8_t>();
-  const int64_t count = rows.size(1);
+bool fits_int8(const LayerWeight& layer, const Int8Weights& values) {
+  const auto* data = values.data;
+  const int64_t count = values.count / layer.shape.OC;
   for (int64_t oc = 0; oc < layer.shape.OC; ++oc) {
     const auto [low, high] = std::minmax_element(data + oc * count, data + (oc + 1) * count);
     const int32_t zero_point = layer.zero_points[static_cast<size_t>(oc)];
@@ -161,43 +155,41 @@ const char* cpuaccel_unsupported_reason(const LayerWeight& layer) {
   return nullptr;
 }
 
-const char* cpuaccel_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values) {
-  if (!layer.symmetric() && !fits_int8(layer, int8_values)) {
+const char* cpuaccel_unsupported_reason(const LayerWeight& layer, const Int8Weights& values) {
+  if (!layer.symmetric() && !fits_int8(layer, values)) {
     return "weights minus their zero points do not fit int8";
   }
   if (is_cpuaccel_product(layer.shape)) {
     return nullptr;
   }
-  const at::Tensor values = without_zero_points(layer, int8_values, 1);
-  const auto* data = values.const_data_ptr<int8_t>();
-  const bool fits = is_dwconv(layer.shape) ? kernels::dwconv_fits(dwconv_shape(layer.shape), data)
-                                           : kernels::qconv_fits(qconv_shape(layer.shape), data);
+  const auto shifted = without_zero_points(layer, values, 1);
+  const bool fits = is_dwconv(layer.shape)
+                        ? kernels::dwconv_fits(dwconv_shape(layer.shape), shifted.data)
+                        : kernels::qconv_fits(qconv_shape(layer.shape), shifted.data);
   return fits ? nullptr : "sums with these weights could overflow int32";
 }
 
-std::unique_ptr<Kernel> make_cpuaccel_kernel(const LayerWeight& layer,
-                                             const at::Tensor& int8_values) {
+std::unique_ptr<Kernel> make_cpuaccel_kernel(const LayerWeight& layer, const Int8Weights& values) {
   if (is_cpuaccel_product(layer.shape)) {
-    return make_cpuaccel_product(layer, int8_values);
+    return make_cpuaccel_product(layer, values);
   }
   if (is_dwconv(layer.shape)) {
-    return std::make_unique<CpuaccelConv<Dwconv>>(layer, int8_values);
+    return std::make_unique<CpuaccelConv<Dwconv>>(layer, values);
   }
-  return std::make_unique<CpuaccelConv<Qconv>>(layer, int8_values);
+  return std::make_unique<CpuaccelConv<Qconv>>(layer, values);
 }
 
-const char* exact_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values) {
+const char* exact_unsupported_reason(const LayerWeight& layer, const Int8Weights& values) {
   if (layer.int8_bytes() == 0) {
     return "the weight is empty";
   }
-  return cpuaccel_unsupported_reason(layer) == nullptr
-             ? cpuaccel_unsupported_reason(layer, int8_values)
-             : rows_unsupported_reason(layer, int8_values);
+  return cpuaccel_unsupported_reason(layer) == nullptr ? cpuaccel_unsupported_reason(layer, values)
+                                                       : rows_unsupported_reason(layer, values);
 }
 
-std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {
-  return cpuaccel_unsupported_reason(layer) == nullptr ? make_cpuaccel_kernel(layer, int8_values)
-                                                       : make_rows_kernel(layer, int8_values);
+std::unique_ptr<Kernel> make_exact_kernel(const LayerWeight& layer, const Int8Weights& values) {
+  return cpuaccel_unsupported_reason(layer) == nullptr ? make_cpuaccel_kernel(layer, values)
+                                                       : make_rows_kernel(layer, values);
 }
 
 }  // namespace cpuaccel::quant

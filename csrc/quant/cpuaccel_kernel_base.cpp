@@ -1,7 +1,5 @@
 #include "quant/cpuaccel_kernel_base.h"
 
-#include <ATen/Functions.h>
-
 namespace cpuaccel::quant {
 namespace {
 
@@ -15,20 +13,19 @@ void run_byte_post_ops(const void* context, uint8_t* dst, int64_t offset, int64_
 
 }  // namespace
 
-at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& values, int sign) {
+Int8Weights without_zero_points(const LayerWeight& layer, const Int8Weights& values, int sign) {
   if (layer.symmetric()) {
-    return values.contiguous();
+    return values;
   }
-  const at::Tensor result = values.clone(at::MemoryFormat::Contiguous);
-  auto* data = result.data_ptr<int8_t>();
-  const int64_t count = result.numel() / layer.shape.OC;
-  for (int64_t oc = 0; oc < layer.shape.OC; ++oc) {
-    const int32_t zero_point = layer.zero_points[static_cast<size_t>(oc)] * sign;
-    for (int64_t i = oc * count; i < (oc + 1) * count; ++i) {
-      data[i] = static_cast<int8_t>(data[i] - zero_point);
+  const int64_t count = values.count / layer.shape.OC;
+  return new_weights(values.count, [&](int8_t* data) {
+    for (int64_t oc = 0; oc < layer.shape.OC; ++oc) {
+      const int32_t zero_point = layer.zero_points[static_cast<size_t>(oc)] * sign;
+      for (int64_t i = oc * count; i < (oc + 1) * count; ++i) {
+        data[i] = static_cast<int8_t>(values.data[i] - zero_point);
+      }
     }
-  }
-  return result;
+  });
 }
 
 const char* CpuaccelKernel::unsupported_reason(const QuantCall& call) {
@@ -46,7 +43,7 @@ std::optional<CpuaccelKernel::Result> CpuaccelKernel::result_of(const QuantCall&
   const bool fold_dst = !call.f32_dst && activation == Activation::none;
   Result result;
   result.params = requantization_.get(layer_, call.src_scale, fold_dst ? call.dst_scale : 1.0f);
-  result.bias = layer_.bias ? result.params->dst_bias.data() : no_bias_.data();
+  result.bias = layer_.bias.defined() ? result.params->dst_bias.data() : no_bias_.data();
   result.activation = activation;
   result.inverse_scale = call.f32_dst || fold_dst ? 1.0f : 1.0f / call.dst_scale;
   result.zero_point = call.dst_zero_point + shift(call);

@@ -13,13 +13,13 @@
 
 namespace cpuaccel::quant {
 
-// Subtracts the weights' zero points (sign 1) or adds them back (sign -1); contiguous.
-at::Tensor without_zero_points(const LayerWeight& layer, const at::Tensor& values, int sign);
+// Subtracts the weights' zero points (sign 1) or adds them back (sign -1).
+Int8Weights without_zero_points(const LayerWeight& layer, const Int8Weights& values, int sign);
 
 class CpuaccelKernel : public Kernel {
  public:
   explicit CpuaccelKernel(const LayerWeight& layer)
-      : layer_(layer), no_bias_(layer.bias ? 0 : static_cast<size_t>(layer.shape.OC)) {}
+      : layer_(layer), no_bias_(layer.bias.defined() ? 0 : static_cast<size_t>(layer.shape.OC)) {}
 
   Provider provider() const override { return Provider::cpuaccel; }
   const char* unsupported_reason(const QuantCall& call) override;

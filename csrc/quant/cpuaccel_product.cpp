@@ -1,7 +1,5 @@
 #include "quant/cpuaccel_product.h"
 
-#include <ATen/Functions.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -14,25 +12,21 @@ namespace {
 
 constexpr std::array<int64_t, 3> kOnes{1, 1, 1};
 
-kernels::QgemmWeights pack(const LayerShape& shape, const at::Tensor& values) {
-  return kernels::qgemm_pack({.data = values.const_data_ptr<int8_t>(),
-                              .K = shape.IC,
-                              .N = shape.OC,
-                              .k_stride = 1,
-                              .n_stride = shape.IC});
+kernels::QgemmWeights pack(const LayerShape& shape, const Int8Weights& values) {
+  return kernels::qgemm_pack(
+      {.data = values.data, .K = shape.IC, .N = shape.OC, .k_stride = 1, .n_stride = shape.IC});
 }
 
 class CpuaccelProduct final : public PackedCpuaccelKernel<kernels::QgemmWeights> {
  public:
-  CpuaccelProduct(const LayerWeight& layer, const at::Tensor& int8_values)
-      : PackedCpuaccelKernel(layer, pack(layer.shape, without_zero_points(layer, int8_values, 1))) {
-  }
+  CpuaccelProduct(const LayerWeight& layer, const Int8Weights& values)
+      : PackedCpuaccelKernel(layer, pack(layer.shape, without_zero_points(layer, values, 1))) {}
 
-  at::Tensor unpack() override {
-    const auto& shape = layer_.shape;
-    const at::Tensor values = at::empty(shape.weight_sizes(), at::kChar);
-    kernels::qgemm_unpack(packed_, values.data_ptr<int8_t>(), 1, shape.IC);
-    return without_zero_points(layer_, values, -1);
+  Int8Weights unpack() override {
+    const auto plain = new_weights(layer_.int8_bytes(), [this](int8_t* values) {
+      kernels::qgemm_unpack(packed_, values, 1, layer_.shape.IC);
+    });
+    return without_zero_points(layer_, plain, -1);
   }
 
   std::string implementation() override {
@@ -84,9 +78,8 @@ bool is_cpuaccel_product(const LayerShape& shape) {
          shape.stride == kOnes && shape.padding == std::array<int64_t, 3>{};
 }
 
-std::unique_ptr<Kernel> make_cpuaccel_product(const LayerWeight& layer,
-                                              const at::Tensor& int8_values) {
-  return std::make_unique<CpuaccelProduct>(layer, int8_values);
+std::unique_ptr<Kernel> make_cpuaccel_product(const LayerWeight& layer, const Int8Weights& values) {
+  return std::make_unique<CpuaccelProduct>(layer, values);
 }
 
 }  // namespace cpuaccel::quant

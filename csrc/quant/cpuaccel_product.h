@@ -12,7 +12,6 @@ namespace cpuaccel::quant {
 bool is_cpuaccel_product(const LayerShape& shape);
 
 // `layer` outlives the kernel.
-std::unique_ptr<Kernel> make_cpuaccel_product(const LayerWeight& layer,
-                                              const at::Tensor& int8_values);
+std::unique_ptr<Kernel> make_cpuaccel_product(const LayerWeight& layer, const Int8Weights& values);
 
 }  // namespace cpuaccel::quant

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/api.h"
 #include "base/counters.h"
 #include "dnnl/post_op.h"
 #include "quant/byte_post_ops.h"
@@ -76,8 +77,7 @@ class Kernel {
   // Whether the last call used no threads other than parallel_for's, as a team requires.
   virtual bool fits_team() const { return provider() == Provider::cpuaccel; }
 
-  // The weights unpacked: plain int8 in torch's layout, contiguous.
-  virtual at::Tensor unpack() = 0;
+  virtual Int8Weights unpack() = 0;
   // Bytes held for weights, offsets and packed copies.
   virtual int64_t bytes() = 0;
   // The library's name for the implementation that ran last. May be empty before the first call.
@@ -88,6 +88,7 @@ class Kernel {
 };
 
 // Kernel::run() and then, if the kernel does not fuse them, the call's byte_post_ops.
-const char* run_with_byte_post_ops(Kernel& kernel, const LayerShape& shape, const QuantCall& call);
+CPUACCEL_API const char* run_with_byte_post_ops(Kernel& kernel, const LayerShape& shape,
+                                                const QuantCall& call);
 
 }  // namespace cpuaccel::quant

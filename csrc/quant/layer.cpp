@@ -1,27 +1,25 @@
 #include "quant/layer.h"
 
-#include <ATen/Functions.h>
-#include <ATen/record_function.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/scratch.h"
 #include "kernels/minmax/minmax.h"
 #include "kernels/quantize/quantize.h"
-#include "ops/engine.h"
 #include "quant/cpuaccel_kernel.h"
+#include "quant/external_provider.h"
+#include "quant/kernel_range.h"
 #include "quant/pair_sums.h"
 #include "quant/providers.h"
 #include "quant/source.h"
 
-#ifdef CPUACCEL_HAS_FBGEMM
-#include "quant/fbgemm_kernel.h"
-#endif
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "quant/onednn_kernel.h"
 #include "quant/provider_tuning.h"
@@ -57,19 +55,6 @@ const char* profiler_name(Op op, Provider provider) {
   return names[static_cast<size_t>(op) * kProviders + static_cast<size_t>(provider)].c_str();
 }
 
-// Whether no library sums pairs of products in 16 bits for the layer. FBGEMM's depthwise kernels do
-// so on every CPU.
-bool libraries_are_exact([[maybe_unused]] const LayerShape& shape) {
-  bool exact = has_vnni();
-#ifdef CPUACCEL_HAS_FBGEMM
-  exact = exact && fbgemm_has_vnni() && shape.groups == 1;
-#endif
-#ifdef CPUACCEL_HAS_ONEDNN
-  exact = exact && onednn_has_vnni();
-#endif
-  return exact;
-}
-
 // An upper bound of |result| / src_scale of the layer, without bias.
 double largest_real(const LayerWeight& layer) {
   const LayerShape& shape = layer.shape;
@@ -83,6 +68,15 @@ double largest_real(const LayerWeight& layer) {
 }
 
 }  // namespace
+
+bool libraries_are_exact(const LayerShape& shape) {
+  const auto* fbgemm = external_provider(Provider::fbgemm);
+  bool exact = has_vnni() && (fbgemm == nullptr || fbgemm->is_exact(shape));
+#ifdef CPUACCEL_HAS_ONEDNN
+  exact = exact && onednn_has_vnni();
+#endif
+  return exact;
+}
 
 Op Layer::op() const {
   const auto& shape = weight_.shape;
@@ -98,21 +92,20 @@ Op Layer::op() const {
 }
 
 std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
-                                     WithoutVnni without_vnni) {
+                                     const LayerOptions& options) {
   std::unique_ptr<Layer> layer(new Layer(std::move(weight)));
-  const bool cpuaccel_only = without_vnni == WithoutVnni::cpuaccel_kernel && !has_vnni() &&
+  const bool cpuaccel_only = options.without_vnni == WithoutVnni::cpuaccel_kernel && !has_vnni() &&
                              cpuaccel_unsupported_reason(layer->weight_) == nullptr;
   layer->forced_ = cpuaccel_only ? std::optional(Provider::cpuaccel) : forced_provider();
   const LayerWeight& taken = layer->weight_;
-  const bool torchs = torch_takes(taken);
-  const at::Tensor plain = taken.tensor.int_repr().contiguous();
+  const Int8Weights plain = std::exchange(layer->weight_.values, {});
   const auto has_exact = [&] { return exact_unsupported_reason(taken, plain) == nullptr; };
   const char* why = no_provider_reason(taken, {layer->forced_, std::nullopt});
   why = why == nullptr ? no_provider_reason_by_values(taken, plain) : why;
   if (why != nullptr && !layer->forced_ && has_exact()) {
     why = nullptr;
   }
-  if (why != nullptr && torchs) {
+  if (why != nullptr && options.has_fallback) {
     reason = why;
     return nullptr;
   }
@@ -128,35 +121,19 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
         taken.shape.kind == LayerKind::conv_transpose
             ? "torch's kernel for this transposed convolution is wrong; computed in float"
             : "no kernel supports the zero points of the weight; computed in float";
-  } else if (without_vnni == WithoutVnni::cpuaccel_kernel && !libraries_are_exact(taken.shape) &&
-             !has_exact()) {
+  } else if (options.without_vnni == WithoutVnni::cpuaccel_kernel &&
+             !libraries_are_exact(taken.shape) && !has_exact()) {
     layer->in_float_ = "no exact kernel supports these weights; computed in float";
   }
   layer->plain_ = plain;
-  layer->weight_.tensor.reset();
-  packed_weight_bytes() += layer->plain_.numel();
+  packed_weight_bytes() += layer->plain_.count;
   return layer;
 }
 
 Layer::~Layer() {
   if (plain_.defined()) {
-    packed_weight_bytes() -= plain_.numel();
+    packed_weight_bytes() -= plain_.count;
   }
-}
-
-bool Layer::torch_takes(const LayerWeight& weight) {
-#ifdef CPUACCEL_HAS_FBGEMM
-  if (fbgemm_gets_wrong(weight.shape)) {
-    return false;
-  }
-#endif
-  const auto& engine = ops::kReplacedEngine;
-  return (engine.weight_zero_points || weight.symmetric()) &&
-         (engine.transposed_convolutions || weight.shape.kind != LayerKind::conv_transpose);
-}
-
-bool Layer::torch_takes() const {
-  return in_float_ == nullptr && torch_takes(weight_) && libraries_are_exact(weight_.shape);
 }
 
 bool Layer::run(Op op, const QuantCall& call) {
@@ -188,10 +165,8 @@ bool Layer::run(Op op, const QuantCall& call) {
 
 const char* Layer::run_kernel(Op op, const QuantCall& call, Kernel& kernel) {
   const char* why = nullptr;
-  {
-    RECORD_FUNCTION(profiler_name(op, kernel.provider()), c10::ArrayRef<const c10::IValue>{});
-    why = run_with_byte_post_ops(kernel, weight_.shape, call);
-  }
+  const auto run = [&] { why = run_with_byte_post_ops(kernel, weight_.shape, call); };
+  kernel_range()(profiler_name(op, kernel.provider()), std::cref(run));
   if (why == nullptr) {
     calls().add(op, kernel.provider());
     runs_.fetch_add(1, std::memory_order_relaxed);
@@ -240,15 +215,15 @@ bool Layer::run_through_floats(Op op, const QuantCall& call,
     return false;
   }
   const int64_t count = dst_count(weight_.shape, call);
-  const at::Tensor real = at::empty({count}, at::kFloat);
+  const AlignedBlock real = aligned_block(static_cast<size_t>(count) * sizeof(float));
   QuantCall to_floats = call;
-  to_floats.dst = real.data_ptr<float>();
+  to_floats.dst = real.get();
   to_floats.f32_dst = true;
   to_floats.byte_post_ops = nullptr;
   if (run_kernel(op, to_floats, *exact) != nullptr) {
     return false;
   }
-  const auto* from = real.const_data_ptr<float>();
+  const auto* from = reinterpret_cast<const float*>(real.get());
   if (call.s8) {
     kernels::quantize_s8(from, static_cast<int8_t*>(call.dst), count, call.dst_scale,
                          call.dst_zero_point);
@@ -278,7 +253,7 @@ std::shared_ptr<Kernel> Layer::exact_kernel() {
   if (current->provider() == Provider::cpuaccel) {
     return current;  // another thread has made the exact kernel the only one
   }
-  const at::Tensor plain = current->unpack();
+  const Int8Weights plain = current->unpack();
   if (exact_unsupported_reason(weight_, plain) != nullptr) {
     no_exact_.store(true, std::memory_order_relaxed);
     return nullptr;
@@ -331,7 +306,7 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& failed, const
                   no_provider_reason(weight_, {std::nullopt, current->provider()}) != nullptr)) {
     return nullptr;
   }
-  const at::Tensor plain = current ? current->unpack() : plain_;
+  const Int8Weights plain = current ? current->unpack() : plain_;
   ProviderLimits limits;
   if (current) {
     limits.except = current->provider();
@@ -358,8 +333,8 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& failed, const
   }
   kernel_.store(kernel);
   if (plain_.defined()) {
-    packed_weight_bytes() -= plain_.numel();
-    plain_.reset();
+    packed_weight_bytes() -= plain_.count;
+    plain_ = {};
   }
   prepacks().add(op(), kernel->provider());
   if (log_enabled()) {
@@ -369,11 +344,10 @@ std::shared_ptr<Kernel> Layer::pack(const std::shared_ptr<Kernel>& failed, const
   return kernel;
 }
 
-std::tuple<at::Tensor, std::optional<at::Tensor>> Layer::unpack() const {
+Int8Weights Layer::unpack() const {
   const std::scoped_lock lock(mutex_);
   const auto kernel = kernel_.load();
-  const at::Tensor values = kernel ? kernel->unpack() : plain_;
-  return {weight_.requantized(values.contiguous(weight_.unpacked_format)), weight_.bias};
+  return kernel ? kernel->unpack() : plain_;
 }
 
 std::string Layer::kernel_name() const {
@@ -412,8 +386,7 @@ std::string Layer::describe() const {
          json_string(weight_.shape.to_string() +
                      (weight_.per_channel ? " per_channel" : " per_tensor")) +
          ", \"packed_bytes\": " +
-         std::to_string((kernel ? kernel->bytes() : plain_.numel()) +
-                        (exact ? exact->bytes() : 0)) +
+         std::to_string((kernel ? kernel->bytes() : plain_.count) + (exact ? exact->bytes() : 0)) +
          ", \"calls\": " + std::to_string(runs_.load()) + ", \"note\": " + json_string(note) + "}";
 }
 

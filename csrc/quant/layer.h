@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/api.h"
 #include "base/fork.h"
 #include "quant/kernel.h"
 
@@ -18,13 +19,23 @@ namespace cpuaccel::quant {
 // for the layer: their sources need no check, and all of them round alike.
 enum class WithoutVnni : uint8_t { by_list, cpuaccel_kernel };
 
+struct LayerOptions {
+  WithoutVnni without_vnni = WithoutVnni::by_list;
+  // Whether the caller has another kernel that computes the layer correctly. If no provider takes
+  // it, create() then returns null, otherwise a layer that needs_float().
+  bool has_fallback = true;
+};
+
+// Whether no library sums pairs of products in 16 bits for layers of this shape on this CPU.
+CPUACCEL_API bool libraries_are_exact(const LayerShape& shape);
+
 // The provider is chosen at the first call, when the size of its images is known. Until then the
 // layer keeps the plain int8 weights, afterwards only the packed weights.
-class Layer {
+class CPUACCEL_API Layer {
  public:
   // Returns null and sets `reason` if no provider takes the layer.
   static std::unique_ptr<Layer> create(LayerWeight weight, std::string& reason,
-                                       WithoutVnni without_vnni = WithoutVnni::by_list);
+                                       const LayerOptions& options);
 
   ~Layer();
   Layer(const Layer&) = delete;
@@ -38,8 +49,8 @@ class Layer {
   // error for a single image or row that is too large.
   bool run_slices(const char* title, Op op, QuantCall call, int64_t N);
 
-  // The weight as torch had it (same values, same quantizer) and the bias.
-  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() const;
+  // The values of the weights. The memory may be the layer's own: it is only read.
+  Int8Weights unpack() const;
 
   // Whether results can be rounded to int32 before they are clamped to bytes, as kernels do.
   // Depends on scales, bias and post-op only.
@@ -48,15 +59,12 @@ class Layer {
   // The reason why no int8 kernel can run any call of the layer, so that it runs in float; else
   // null.
   const char* needs_float() const { return in_float_; }
-  // Whether torch's engine computes correct results with these weights, for every src.
-  bool torch_takes() const;
 
   const LayerShape& shape() const { return weight_.shape; }
   // Whether all zero points of the weights are 0.
   bool symmetric() const { return weight_.symmetric(); }
   // The op that plain calls and prepacks are counted under.
   Op op() const;
-  const std::optional<at::Tensor>& bias() const { return weight_.bias; }
 
   // "onednn jit:..." and the like; empty before the first call.
   std::string kernel_name() const;
@@ -68,7 +76,6 @@ class Layer {
 
  private:
   explicit Layer(LayerWeight weight) : weight_(std::move(weight)) {}
-  static bool torch_takes(const LayerWeight& weight);
   // Packs the weights for a provider that can run `call`: at the first call, or after `failed`
   // returned the reason `why`. Null if there is none.
   std::shared_ptr<Kernel> pack(const std::shared_ptr<Kernel>& failed, const QuantCall& call,
@@ -93,7 +100,7 @@ class Layer {
   std::atomic<int> calls_above_{0};  // consecutive calls that ran on exact_
   std::atomic<int64_t> runs_{0};
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::layer, this);  // guards all below, and packing
-  at::Tensor plain_;                                             // int8, until the first call
+  Int8Weights plain_;                                            // until the first call
   std::string reason_ = "not chosen yet: the size of the first call's images decides";
 };
 

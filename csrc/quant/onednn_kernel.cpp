@@ -1,8 +1,5 @@
 #include "quant/onednn_kernel.h"
 
-#include <ATen/Functions.h>
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -12,6 +9,7 @@
 #include "base/fork.h"
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "base/scratch.h"
 #include "dnnl/implementation_tuning.h"
 #include "dnnl/primitive_cache.h"
@@ -40,7 +38,7 @@ dl::Problem problem_of(const LayerShape& shape, const QuantCall& call, bool bias
   p.f32_dst = call.f32_dst;
   p.dst_zero_point = !call.f32_dst && call.dst_zero_point != 0;
   p.spatial = shape.spatial;
-  p.threads = at::get_num_threads();
+  p.threads = parallel_threads();
   p.isa = static_cast<int>(max_isa());
   p.N = call.N;
   p.IC = shape.IC;
@@ -96,12 +94,11 @@ struct Bound {
 
 class OnednnKernel final : public Kernel {
  public:
-  OnednnKernel(const LayerWeight& layer, const at::Tensor& int8_values)
+  OnednnKernel(const LayerWeight& layer, const Int8Weights& values)
       : layer_(layer),
-        largest_source_(onednn_has_vnni() ? uint8_t{255}
-                                          : largest_exact_source(layer, int8_values)),
-        plain_(int8_values.contiguous()) {
-    packed_weight_bytes() += plain_.numel();
+        largest_source_(onednn_has_vnni() ? uint8_t{255} : largest_exact_source(layer, values)),
+        plain_(values) {
+    packed_weight_bytes() += plain_.count;
   }
 
   ~OnednnKernel() override { packed_weight_bytes() -= bytes(); }
@@ -141,7 +138,7 @@ class OnednnKernel final : public Kernel {
     return nullptr;
   }
 
-  at::Tensor unpack() override {
+  Int8Weights unpack() override {
     const std::scoped_lock lock(mutex_);
     return plain_locked();
   }
@@ -176,7 +173,7 @@ class OnednnKernel final : public Kernel {
   }
 
   std::shared_ptr<const Bound> bind(const QuantCall& call) {
-    const auto problem = problem_of(layer_.shape, call, layer_.bias.has_value());
+    const auto problem = problem_of(layer_.shape, call, layer_.bias.defined());
     auto& cache = dl::PrimitiveCache::instance();
     const auto last = last_.load(std::memory_order_acquire);
     if (last && last->generation == cache.generation() && last->problem == problem) {
@@ -240,30 +237,29 @@ class OnednnKernel final : public Kernel {
       }
     }
     const int64_t before = bytes_locked();
-    const at::Tensor plain = plain_locked();
-    auto packed = std::make_shared<const dl::PackedWeights>(problem, plain.const_data_ptr<int8_t>(),
-                                                            primitive.weights_desc());
+    const Int8Weights plain = plain_locked();
+    auto packed =
+        std::make_shared<const dl::PackedWeights>(problem, plain.data, primitive.weights_desc());
     if (packed_.size() == kCachedLayouts) {
       packed_.erase(packed_.begin());
     }
     packed_.push_back(packed);
     packed_problem_ = problem;
-    plain_.reset();
+    plain_ = {};
     packed_weight_bytes() += bytes_locked() - before;
     return packed;
   }
 
-  at::Tensor plain_locked() const {
+  Int8Weights plain_locked() const {
     if (plain_.defined()) {
       return plain_;
     }
-    const at::Tensor plain = at::empty(layer_.shape.weight_sizes(), at::kChar);
-    packed_.back()->unpack(packed_problem_, plain.data_ptr<int8_t>());
-    return plain;
+    return new_weights(layer_.int8_bytes(),
+                       [this](int8_t* values) { packed_.back()->unpack(packed_problem_, values); });
   }
 
   int64_t bytes_locked() const {
-    int64_t total = plain_.defined() ? plain_.numel() : 0;
+    int64_t total = plain_.defined() ? plain_.count : 0;
     for (const auto& packed : packed_) {
       total += static_cast<int64_t>(packed->bytes());
     }
@@ -283,7 +279,7 @@ class OnednnKernel final : public Kernel {
   RequantizationCache requantization_;
   std::atomic<std::shared_ptr<const Bound>> last_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::kernel, this);
-  at::Tensor plain_;
+  Int8Weights plain_;
   std::vector<std::shared_ptr<const dl::PackedWeights>> packed_;
   dl::Problem packed_problem_;
 };
@@ -317,9 +313,8 @@ const char* onednn_unsupported_reason(const LayerWeight& layer) {
   return nullptr;
 }
 
-std::unique_ptr<Kernel> make_onednn_kernel(const LayerWeight& layer,
-                                           const at::Tensor& int8_values) {
-  return std::make_unique<OnednnKernel>(layer, int8_values);
+std::unique_ptr<Kernel> make_onednn_kernel(const LayerWeight& layer, const Int8Weights& values) {
+  return std::make_unique<OnednnKernel>(layer, values);
 }
 
 }  // namespace cpuaccel::quant

@@ -3,17 +3,18 @@
 
 #include <memory>
 
+#include "base/api.h"
 #include "quant/kernel.h"
 
 namespace cpuaccel::quant {
 
 // Whether oneDNN multiplies with VNNI on this CPU. oneDNN has an ISA limit of its own.
-bool onednn_has_vnni();
+CPUACCEL_API bool onednn_has_vnni();
 
 // Null if oneDNN can take the layer, else the reason.
-const char* onednn_unsupported_reason(const LayerWeight& layer);
+CPUACCEL_API const char* onednn_unsupported_reason(const LayerWeight& layer);
 
 // `layer` outlives the kernel. The kernel keeps its plain weights until the first call packs them.
-std::unique_ptr<Kernel> make_onednn_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
+std::unique_ptr<Kernel> make_onednn_kernel(const LayerWeight& layer, const Int8Weights& values);
 
 }  // namespace cpuaccel::quant

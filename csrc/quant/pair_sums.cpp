@@ -32,16 +32,15 @@ struct Extremes {
 
 }  // namespace
 
-uint8_t largest_exact_source(const LayerWeight& layer, const at::Tensor& int8_values) {
+uint8_t largest_exact_source(const LayerWeight& layer, const Int8Weights& values) {
   // A transposed convolution's outputs are not rows of its weights: all of them count as one row.
   const int64_t rows = layer.shape.kind == LayerKind::conv_transpose ? 1 : layer.shape.OC;
-  const int64_t count = int8_values.numel() / std::max<int64_t>(rows, 1);
-  const auto* data = int8_values.const_data_ptr<int8_t>();
+  const int64_t count = values.count / std::max<int64_t>(rows, 1);
   int result = 255;
   for (int64_t row = 0; row < rows; ++row) {
     Extremes extremes;
     for (int64_t i = row * count; i < (row + 1) * count; ++i) {
-      extremes.add(data[i]);
+      extremes.add(values.data[i]);
     }
     result = std::min(result, extremes.largest_source());
   }

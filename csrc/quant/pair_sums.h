@@ -5,15 +5,16 @@
 
 #include <cstdint>
 
+#include "base/api.h"
 #include "quant/kernel.h"
 
 namespace cpuaccel::quant {
 
 // The largest src byte with which no two products of one output leave 16 bits: 128 to 255.
-uint8_t largest_exact_source(const LayerWeight& layer, const at::Tensor& int8_values);
+CPUACCEL_API uint8_t largest_exact_source(const LayerWeight& layer, const Int8Weights& values);
 
 // Whether a src byte of `call` is above `limit`. The zero point, which pads images, counts as a src
 // byte. Float sources are judged by their largest value.
-bool sources_above(const LayerShape& shape, const QuantCall& call, uint8_t limit);
+CPUACCEL_API bool sources_above(const LayerShape& shape, const QuantCall& call, uint8_t limit);
 
 }  // namespace cpuaccel::quant

@@ -1,7 +1,5 @@
 #include "quant/provider_tuning.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,6 +11,7 @@
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "base/tuning.h"
 #include "dnnl/tuning_cache.h"
 #include "kernels/checksum/checksum.h"
@@ -62,7 +61,7 @@ std::string tuning_key(const LayerWeight& layer, const QuantCall& call) {
                                                     : "")
          << (call.byte_post_ops->binary ? " binary" : "");
   }
-  text << " t" << at::get_num_threads() << " i" << static_cast<int>(max_isa());
+  text << " t" << parallel_threads() << " i" << static_cast<int>(max_isa());
   return text.str();
 }
 
@@ -172,9 +171,9 @@ std::string shown(const std::vector<ProviderTiming>& timings) {
   return text;
 }
 
-Choice tuned_choice(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
+Choice tuned_choice(const LayerWeight& layer, const Int8Weights& values, const QuantCall& call,
                     Choice choice, const std::string& key) {
-  auto timings = time_providers(layer, int8_values, call, std::move(choice));
+  auto timings = time_providers(layer, values, call, std::move(choice));
   auto& best = clearly_fastest(timings);
   const std::string text = shown(timings);
   log_decision(key + " " + text);
@@ -187,8 +186,8 @@ Choice tuned_choice(const LayerWeight& layer, const at::Tensor& int8_values, con
 
 }  // namespace
 
-Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
-                      const QuantCall& call, Choice choice) {
+Choice fastest_choice(const LayerWeight& layer, const Int8Weights& values, const QuantCall& call,
+                      Choice choice) {
   if (!call.may_tune || !choice.kernel || !dnnl_layer::tuning_enabled() || !has_vnni()) {
     return choice;
   }
@@ -196,7 +195,7 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
   auto result = dnnl_layer::cached_tuning_result(key);
   result = result ? result : dnnl_layer::similar_tuning_result(key);
   if (!result) {
-    return tuned_choice(layer, int8_values, call, std::move(choice), key);
+    return tuned_choice(layer, values, call, std::move(choice), key);
   }
   if (*result == static_cast<int>(choice.kernel->provider())) {
     return choice;
@@ -204,7 +203,7 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
   for (const Provider provider : kProviders) {
     if (*result == static_cast<int>(provider) &&
         may_replace(choice.kernel->provider(), provider, call)) {
-      auto other = choose_kernel(layer, int8_values, call, {provider, std::nullopt});
+      auto other = choose_kernel(layer, values, call, {provider, std::nullopt});
       if (other.kernel) {
         other.reason = "the fastest when providers were timed on this CPU";
         return other;
@@ -214,14 +213,14 @@ Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
   return choice;  // the tuning cache names a provider that is not available
 }
 
-std::vector<ProviderTiming> time_providers(const LayerWeight& layer, const at::Tensor& int8_values,
+std::vector<ProviderTiming> time_providers(const LayerWeight& layer, const Int8Weights& values,
                                            const QuantCall& call, Choice choice) {
   std::vector<ProviderTiming> timings;
   timings.push_back({std::move(choice)});
   for (const Provider provider : kProviders) {
     const Provider first = timings.front().choice.kernel->provider();
     if (provider != first && may_replace(first, provider, call) && provider_available(provider)) {
-      auto other = choose_kernel(layer, int8_values, call, {provider, std::nullopt});
+      auto other = choose_kernel(layer, values, call, {provider, std::nullopt});
       if (other.kernel) {
         timings.push_back({std::move(other)});
       }

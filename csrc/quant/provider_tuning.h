@@ -21,12 +21,12 @@ struct ProviderTiming {
 // Which one that is comes from the tuning cache (dnnl/tuning_cache.h), or is timed now on random
 // sources, which takes some milliseconds. Returns `choice` if tuning is off, and without VNNI,
 // where only cpuaccel's kernels are exact.
-Choice fastest_choice(const LayerWeight& layer, const at::Tensor& int8_values,
-                      const QuantCall& call, Choice choice);
+Choice fastest_choice(const LayerWeight& layer, const Int8Weights& values, const QuantCall& call,
+                      Choice choice);
 
 // Runs `call`'s sizes on random sources, with `choice` and with each other provider that takes them
 // and rounds alike.
-std::vector<ProviderTiming> time_providers(const LayerWeight& layer, const at::Tensor& int8_values,
+std::vector<ProviderTiming> time_providers(const LayerWeight& layer, const Int8Weights& values,
                                            const QuantCall& call, Choice choice);
 
 }  // namespace cpuaccel::quant

@@ -6,10 +6,8 @@
 
 #include "base/isa.h"
 #include "quant/cpuaccel_kernel.h"
+#include "quant/external_provider.h"
 
-#ifdef CPUACCEL_HAS_FBGEMM
-#include "quant/fbgemm_kernel.h"
-#endif
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/api.h"
 #include "quant/onednn_kernel.h"
@@ -21,38 +19,35 @@ namespace {
 // -1: the table decides.
 std::atomic<int> g_forced{-1};
 
-const char* unsupported_reason(Provider provider, [[maybe_unused]] const LayerWeight& layer) {
+const char* unsupported_reason(Provider provider, const LayerWeight& layer) {
   switch (provider) {
     case Provider::cpuaccel:
       return cpuaccel_unsupported_reason(layer);
-#ifdef CPUACCEL_HAS_FBGEMM
-    case Provider::fbgemm:
-      return fbgemm_unsupported_reason(layer);
-#endif
 #ifdef CPUACCEL_HAS_ONEDNN
     case Provider::onednn:
       return onednn_unsupported_reason(layer);
 #endif
-    default:
-      return "the library is not built in";
+    default: {
+      const auto* external = external_provider(provider);
+      return external != nullptr ? external->unsupported_reason(layer)
+                                 : "the library is not built in";
+    }
   }
 }
 
-std::unique_ptr<Kernel> make(Provider provider, [[maybe_unused]] const LayerWeight& layer,
-                             [[maybe_unused]] const at::Tensor& int8_values) {
+std::unique_ptr<Kernel> make(Provider provider, const LayerWeight& layer,
+                             const Int8Weights& values) {
   switch (provider) {
     case Provider::cpuaccel:
-      return make_cpuaccel_kernel(layer, int8_values);
-#ifdef CPUACCEL_HAS_FBGEMM
-    case Provider::fbgemm:
-      return make_fbgemm_kernel(layer, int8_values);
-#endif
+      return make_cpuaccel_kernel(layer, values);
 #ifdef CPUACCEL_HAS_ONEDNN
     case Provider::onednn:
-      return make_onednn_kernel(layer, int8_values);
+      return make_onednn_kernel(layer, values);
 #endif
-    default:
-      return nullptr;
+    default: {
+      const auto* external = external_provider(provider);
+      return external != nullptr ? external->make(layer, values) : nullptr;
+    }
   }
 }
 
@@ -75,14 +70,14 @@ const char* no_provider_reason(const LayerWeight& layer, const ProviderLimits& l
   return reason;
 }
 
-const char* no_provider_reason_by_values(const LayerWeight& layer, const at::Tensor& int8_values) {
+const char* no_provider_reason_by_values(const LayerWeight& layer, const Int8Weights& values) {
   const bool a_library_takes_it = std::ranges::any_of(provider_rows(), [&](const auto& row) {
     return row.provider != Provider::cpuaccel && unsupported_reason(row.provider, layer) == nullptr;
   });
-  return a_library_takes_it ? nullptr : cpuaccel_unsupported_reason(layer, int8_values);
+  return a_library_takes_it ? nullptr : cpuaccel_unsupported_reason(layer, values);
 }
 
-Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
+Choice choose_kernel(const LayerWeight& layer, const Int8Weights& values, const QuantCall& call,
                      const ProviderLimits& limits) {
   std::string reason = "no provider supports this layer";
   std::optional<Provider> declined = limits.except;
@@ -94,10 +89,10 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
     }
     const char* why = unsupported_reason(row.provider, layer);
     if (why == nullptr && row.provider == Provider::cpuaccel) {
-      why = cpuaccel_unsupported_reason(layer, int8_values);
+      why = cpuaccel_unsupported_reason(layer, values);
     }
     if (why == nullptr) {
-      auto kernel = make(row.provider, layer, int8_values);
+      auto kernel = make(row.provider, layer, values);
       why = kernel->unsupported_reason(call);
       if (why == nullptr) {
         return {std::move(kernel), forced ? "forced" : row.reason};
@@ -108,8 +103,8 @@ Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, co
   }
   if (!limits.only && limits.except != Provider::cpuaccel &&
       cpuaccel_unsupported_reason(layer) != nullptr &&
-      exact_unsupported_reason(layer, int8_values) == nullptr) {
-    auto kernel = make_exact_kernel(layer, int8_values);
+      exact_unsupported_reason(layer, values) == nullptr) {
+    auto kernel = make_exact_kernel(layer, values);
     if (kernel->unsupported_reason(call) == nullptr) {
       return {std::move(kernel), "no library supports it"};
     }
@@ -127,17 +122,13 @@ std::optional<Provider> forced_provider() {
 }
 
 bool provider_available(Provider provider) {
-#ifdef CPUACCEL_HAS_FBGEMM
-  if (provider == Provider::fbgemm) {
-    return true;
-  }
-#endif
 #ifdef CPUACCEL_HAS_ONEDNN
   if (provider == Provider::onednn) {
     return dnnl_layer::versions_agree();
   }
 #endif
-  return provider == Provider::cpuaccel || provider == Provider::intree;
+  return provider == Provider::cpuaccel || provider == Provider::intree ||
+         external_provider(provider) != nullptr;
 }
 
 }  // namespace cpuaccel::quant

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/api.h"
 #include "quant/kernel.h"
 
 namespace cpuaccel::quant {
@@ -40,17 +41,17 @@ const char* no_provider_reason(const LayerWeight& layer, const ProviderLimits& l
 
 // The same, judged by the values of the weights. Returns null without reading them if a library
 // takes the layer by its shape, because the libraries' kernels take all values.
-const char* no_provider_reason_by_values(const LayerWeight& layer, const at::Tensor& int8_values);
+const char* no_provider_reason_by_values(const LayerWeight& layer, const Int8Weights& values);
 
 // Packs `layer` for the first provider of the table that takes it and can run `call`.
-Choice choose_kernel(const LayerWeight& layer, const at::Tensor& int8_values, const QuantCall& call,
+Choice choose_kernel(const LayerWeight& layer, const Int8Weights& values, const QuantCall& call,
                      const ProviderLimits& limits);
 
 // Forces one provider for layers packed from now on; nullopt restores the table.
-void force_provider(std::optional<Provider> provider);
+CPUACCEL_API void force_provider(std::optional<Provider> provider);
 std::optional<Provider> forced_provider();
 
 // True if the library is compiled in and answers.
-bool provider_available(Provider provider);
+CPUACCEL_API bool provider_available(Provider provider);
 
 }  // namespace cpuaccel::quant

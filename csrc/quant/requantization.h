@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/api.h"
 #include "quant/kernel.h"
 
 namespace cpuaccel::quant {
@@ -21,7 +22,7 @@ struct RequantizationParams {
   std::vector<float> bias;  // that dst_bias was computed from: the user may mutate it
 };
 
-class RequantizationCache {
+class CPUACCEL_API RequantizationCache {
  public:
   std::shared_ptr<const RequantizationParams> get(const LayerWeight& layer, float src_scale,
                                                   float dst_scale, int32_t zero_point = 0);

@@ -1,7 +1,5 @@
 #include "quant/rows_kernel.h"
 
-#include <ATen/Functions.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -12,7 +10,6 @@
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "kernels/qconv/qconv.h"
-#include "ops/engine.h"
 #include "quant/cpuaccel_kernel_base.h"
 
 namespace cpuaccel::quant {
@@ -22,30 +19,12 @@ using Dims = std::array<int64_t, 3>;
 
 kernels::QconvShape rows_shape(const LayerShape& s) { return {s.IC * s.taps(), s.OC, s.groups}; }
 
-// Calls body(offset in torch's layout, offset in the rows' layout, output channel) for each weight.
-// The rows' layout is output channel, tap, src channel of its group.
-template <typename Body>
-void for_each_weight(const LayerShape& s, const Body& body) {
-  const int64_t inputs = s.IC / s.groups, outputs = s.OC / s.groups, taps = s.taps();
-  const bool transposed = s.kind == LayerKind::conv_transpose;
-  for (int64_t oc = 0; oc < s.OC; ++oc) {
-    for (int64_t c = 0; c < inputs; ++c) {
-      const int64_t plane =
-          transposed ? (oc / outputs * inputs + c) * outputs + oc % outputs : oc * inputs + c;
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        body(plane * taps + tap, (oc * taps + tap) * inputs + c, static_cast<size_t>(oc));
-      }
-    }
-  }
-}
-
 // Weights minus their zero points as rows; nullopt if one of them leaves int8.
-std::optional<std::vector<int8_t>> as_rows(const LayerWeight& layer, const at::Tensor& values) {
-  const auto* from = values.const_data_ptr<int8_t>();
-  std::vector<int8_t> rows(static_cast<size_t>(values.numel()));
+std::optional<std::vector<int8_t>> as_rows(const LayerWeight& layer, const Int8Weights& values) {
+  std::vector<int8_t> rows(static_cast<size_t>(values.count));
   bool fits = true;
   for_each_weight(layer.shape, [&](int64_t plain, int64_t at, size_t oc) {
-    const int32_t value = from[plain] - layer.zero_points[oc];
+    const int32_t value = values.data[plain] - layer.zero_points[oc];
     fits = fits && value >= std::numeric_limits<int8_t>::min() &&
            value <= std::numeric_limits<int8_t>::max();
     rows[static_cast<size_t>(at)] = static_cast<int8_t>(value);
@@ -72,16 +51,15 @@ class RowsKernel final : public PackedCpuaccelKernel<kernels::QconvWeights> {
 
   bool fuses_byte_post_ops(const QuantCall& /*call*/) override { return false; }
 
-  at::Tensor unpack() override {
-    const auto& s = layer_.shape;
-    const at::Tensor values = at::empty(s.weight_sizes(), at::kChar);
-    std::vector<int8_t> rows(static_cast<size_t>(values.numel()));
+  Int8Weights unpack() override {
+    const int64_t count = layer_.int8_bytes();
+    std::vector<int8_t> rows(static_cast<size_t>(count));
     kernels::qconv_unpack(packed_, rows.data());
-    auto* to = values.data_ptr<int8_t>();
-    for_each_weight(s, [&](int64_t plain, int64_t at, size_t oc) {
-      to[plain] = static_cast<int8_t>(rows[static_cast<size_t>(at)] + layer_.zero_points[oc]);
+    return new_weights(count, [&](int8_t* to) {
+      for_each_weight(layer_.shape, [&](int64_t plain, int64_t at, size_t oc) {
+        to[plain] = static_cast<int8_t>(rows[static_cast<size_t>(at)] + layer_.zero_points[oc]);
+      });
     });
-    return values;
   }
 
   std::string implementation() override {
@@ -162,11 +140,11 @@ class RowsKernel final : public PackedCpuaccelKernel<kernels::QconvWeights> {
 
 }  // namespace
 
-const char* rows_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values) {
-  if (ops::kReplacedEngine.qint8) {
+const char* rows_unsupported_reason(const LayerWeight& layer, const Int8Weights& values) {
+  if (layer.s8_sources) {
     return "cpuaccel's exact kernel takes only quint8 inputs";
   }
-  const auto rows = as_rows(layer, int8_values);
+  const auto rows = as_rows(layer, values);
   if (!rows) {
     return "weights minus their zero points do not fit int8";
   }
@@ -175,8 +153,8 @@ const char* rows_unsupported_reason(const LayerWeight& layer, const at::Tensor& 
              : "sums with these weights could overflow int32";
 }
 
-std::unique_ptr<Kernel> make_rows_kernel(const LayerWeight& layer, const at::Tensor& int8_values) {
-  return std::make_unique<RowsKernel>(layer, *as_rows(layer, int8_values));
+std::unique_ptr<Kernel> make_rows_kernel(const LayerWeight& layer, const Int8Weights& values) {
+  return std::make_unique<RowsKernel>(layer, *as_rows(layer, values));
 }
 
 }  // namespace cpuaccel::quant

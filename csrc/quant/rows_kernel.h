@@ -12,9 +12,9 @@
 namespace cpuaccel::quant {
 
 // Null if it can take the layer's weights, else the reason.
-const char* rows_unsupported_reason(const LayerWeight& layer, const at::Tensor& int8_values);
+const char* rows_unsupported_reason(const LayerWeight& layer, const Int8Weights& values);
 
 // `layer` outlives the kernel.
-std::unique_ptr<Kernel> make_rows_kernel(const LayerWeight& layer, const at::Tensor& int8_values);
+std::unique_ptr<Kernel> make_rows_kernel(const LayerWeight& layer, const Int8Weights& values);
 
 }  // namespace cpuaccel::quant

@@ -1,15 +1,13 @@
-// LayerWeight: the checked weight, bias, shape and quantizers of one quantized layer, as a torch
-// prepack op gets them.
+// LayerWeight: the weights, bias, shape and quantizers of one int8 layer, in plain memory.
 #pragma once
-
-#include <ATen/core/DimVector.h>
-#include <ATen/core/Tensor.h>
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "base/api.h"
 
 namespace cpuaccel::quant {
 
@@ -17,7 +15,7 @@ enum class LayerKind : uint8_t { linear, conv, conv_transpose };
 
 // Shape and parameters of a layer. Spatial arrays have three entries, of which the first `spatial`
 // count, slowest dimension first. Linear: spatial == 0, IC = K, OC = N.
-struct LayerShape {
+struct CPUACCEL_API LayerShape {
   LayerKind kind = LayerKind::linear;
   int spatial = 0;
   int64_t IC = 0, OC = 0, groups = 1;
@@ -30,42 +28,86 @@ struct LayerShape {
   std::array<int64_t, 3> dst_dims(const std::array<int64_t, 3>& src) const;
   // Sizes of the weight in torch's layout: OC x IC/groups x kernel, or IC x OC/groups x kernel if
   // transposed.
-  at::DimVector weight_sizes() const;
+  std::vector<int64_t> weight_sizes() const;
   // For explain() and logs: "conv2d 64->64 k3x3 s1x1 p1x1 d1x1 g1".
   std::string to_string() const;
 };
 
+// Plain int8 weights, dense, in torch's layout (LayerShape::weight_sizes()), with what keeps their
+// memory alive. A copy shares the memory.
+struct Int8Weights {
+  const int8_t* data = nullptr;
+  int64_t count = 0;
+  std::shared_ptr<const void> owner;  // null: there are no weights
+
+  bool defined() const { return owner != nullptr; }
+};
+
+// Calls body(offset in torch's layout, offset in the rows' layout, output channel) for each weight.
+// The rows' layout is output channel, tap, src channel of its group.
+template <typename Body>
+void for_each_weight(const LayerShape& s, const Body& body) {
+  const int64_t inputs = s.IC / s.groups, outputs = s.OC / s.groups, taps = s.taps();
+  const bool transposed = s.kind == LayerKind::conv_transpose;
+  for (int64_t oc = 0; oc < s.OC; ++oc) {
+    for (int64_t c = 0; c < inputs; ++c) {
+      const int64_t plane =
+          transposed ? (oc / outputs * inputs + c) * outputs + oc % outputs : oc * inputs + c;
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        body(plane * taps + tap, (oc * taps + tap) * inputs + c, static_cast<size_t>(oc));
+      }
+    }
+  }
+}
+
+// New memory for `count` weights, which `fill` writes: it is called with the pointer to the first.
+template <typename Fill>
+Int8Weights new_weights(int64_t count, const Fill& fill) {
+  const std::shared_ptr<int8_t[]> memory =
+      std::make_unique_for_overwrite<int8_t[]>(static_cast<size_t>(count));
+  fill(memory.get());
+  return {memory.get(), count, memory};
+}
+
+// A layer's bias: OC floats. Its owner may move or change them between calls, so a kernel asks for
+// the pointer in each call.
+struct LayerBias {
+  std::shared_ptr<const void> owner;  // null: no bias
+  const float* (*data_of)(const void* owner) = nullptr;
+
+  bool defined() const { return owner != nullptr; }
+  // OC values, or null.
+  const float* data() const { return defined() ? data_of(owner.get()) : nullptr; }
+};
+
+// A bias with memory of its own.
+LayerBias new_bias(std::vector<float> values);
+
 // real_weight[oc, ...] = scales[oc] * (weight[oc, ...] - zero_points[oc])
-struct LayerWeight {
+struct CPUACCEL_API LayerWeight {
   LayerShape shape;
-  at::Tensor tensor;  // qint8, contiguous; Layer::create() resets it
-  at::MemoryFormat unpacked_format = at::MemoryFormat::Contiguous;  // of unpack()
-  // float, OC elements, contiguous. As in torch, an alias of the user's tensor if that is
-  // contiguous: a later mutation of it takes effect.
-  std::optional<at::Tensor> bias;
+  Int8Weights values;  // Layer::create() takes them
+  LayerBias bias;
+  // Whether output channels have quantizers of their own, or all the same.
   bool per_channel = false;
-  // The quantizer exactly as torch has it: tensors per channel, or one scale and zero point.
-  at::Tensor channel_scales, channel_zero_points;
-  double tensor_scale = 1.0;
-  int64_t tensor_zero_point = 0;
-  // The same for the kernels, one entry per output channel.
+  // OC entries each.
   std::vector<float> scales;
   std::vector<int32_t> zero_points;
+  // Whether sources of calls may be int8 (QuantCall::s8).
+  bool s8_sources = false;
 
   // OC values, or null.
-  const float* bias_data() const;
+  const float* bias_data() const { return bias.data(); }
   bool symmetric() const;
   int64_t int8_bytes() const;
-  // Plain int8 values in torch's layout as a qint8 tensor with this quantizer.
-  at::Tensor requantized(const at::Tensor& int8_values) const;
 };
 
 // Whether sum (src - src_zero_point) * (weight - zero_point) fits int32 for every uint8 src, so
-// that kernels with int32 sums are exact. `int8_values` are in torch's layout.
-bool sums_fit_int32(const LayerWeight& layer, const at::Tensor& int8_values);
+// that kernels with int32 sums are exact.
+bool sums_fit_int32(const LayerWeight& layer, const Int8Weights& values);
 
-// Checks a linear layer's arguments: weight qint8 N x K, bias float N.
-LayerWeight linear_weight(const at::Tensor& weight, const std::optional<at::Tensor>& bias);
+// The shape of a linear layer with weights of N x K, fewer than 2^31.
+CPUACCEL_API LayerShape linear_shape(const std::vector<int64_t>& weight_sizes);
 
 struct ConvParameters {
   std::vector<int64_t> stride, padding, output_padding, dilation;
@@ -73,9 +115,10 @@ struct ConvParameters {
   bool transposed = false;
 };
 
-// Checks a convolution's arguments. weight: OC x IC/groups x kernel, or IC x OC/groups x kernel if
-// transposed. Every list in `parameters` has `spatial` entries.
-LayerWeight conv_weight(const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                        const ConvParameters& parameters, int spatial);
+// The shape of a convolution with `spatial` spatial dimensions. weight_sizes: OC x IC/groups x
+// kernel, or IC x OC/groups x kernel if transposed. Throws std::runtime_error unless every list in
+// `parameters` has `spatial` entries that are possible, and groups divide the channels.
+CPUACCEL_API LayerShape conv_shape(const std::vector<int64_t>& weight_sizes,
+                                   const ConvParameters& parameters, int spatial);
 
 }  // namespace cpuaccel::quant

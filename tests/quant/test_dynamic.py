@@ -8,7 +8,7 @@ import pytest
 import torch
 from _reference import assert_integers, assert_within, conv_dynamic, linear_dynamic
 from _strategies import ConvCase, LinearCase, Values, convs, linears
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.ao.quantization import quantize_dynamic
@@ -64,6 +64,30 @@ _INPUTS = {
 def test_linear_on_awkward_ranges(backend: str, name: str) -> None:
     case = LinearCase((3,), 16, 8, "contiguous", Values(seed=1, bias=False))
     check_linear(backend, case, _INPUTS[name], relu=False)
+
+
+@pytest.mark.parametrize("reduce_range", [False, True])
+@given(low=st.floats(width=32, allow_nan=False), high=st.floats(width=32, allow_nan=False))
+def test_the_quantizer_is_torchs(reduce_range: bool, low: float, high: float) -> None:
+    """A layer of one weight, 127, shows the steps of its source: each is the scale times 127."""
+    x = torch.tensor([[low], [high]])
+    scale, zero_point = torch._choose_qparams_per_tensor(x, reduce_range)
+    assume(1e-5 < scale < 1e30)
+    packed = Q.linear_prepack(
+        torch.quantize_per_tensor(torch.tensor([[127.0]]), 1.0, 0, torch.qint8)
+    )
+    steps = Q.linear_dynamic(x, packed, reduce_range).to(torch.float64) / (127 * scale)
+    assert_close(steps, steps.round(), rtol=0, atol=1e-3)
+    expected = (x.to(torch.float64) / scale + zero_point).clamp(0, 255) - zero_point
+    assert float((steps - expected).abs().max()) <= 0.501
+
+
+@backends
+def test_nan_raises_torchs_error(backend: str) -> None:
+    weight = torch.quantize_per_tensor(torch.tensor([[127.0]]), 1.0, 0, torch.qint8)
+    error = "min should be less than or equal to max"
+    with running(backend), pytest.raises(RuntimeError, match=error):
+        Q.linear_dynamic(torch.tensor([[float("nan")], [1.0]]), Q.linear_prepack(weight), True)
 
 
 def _run_conv(case: ConvCase, x: Tensor) -> Tensor:

@@ -13,8 +13,6 @@
 //
 // DST is u8 or f32. An f32 DST allows no post-op except `function`.
 
-#include <ATen/Functions.h>
-
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -56,31 +54,78 @@ Operands operands_of(const Operation& operation) {
   return result;
 }
 
-// A copy of a constant as a tensor. A dry run has no data, so all values are 1.
-at::Tensor constant(const Building& building, Id id, at::ScalarType type) {
-  const auto& desc = building.desc(id);
-  const void* data = building.constant(id);
-  if (data == nullptr) {
-    return at::ones(desc.sizes, type);
+// Copies the elements of a tensor in the order of its sizes.
+template <typename T>
+void copy_dense(const T* from, const TensorDesc& desc, T* to) {
+  const int64_t count = count_of(desc.sizes);
+  if (plan::same_layout(desc, plan::dense(desc.sizes, MemoryFormat::contiguous))) {
+    std::copy_n(from, count, to);
+    return;
   }
-  // from_blob() takes no const pointer; this one is only read.
-  return at::from_blob(const_cast<void*>(data), desc.sizes, desc.strides, type).clone();
+  Sizes at(desc.sizes.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = *from;
+    for (size_t dim = at.size(); dim-- > 0;) {
+      from += desc.strides[dim];
+      if (++at[dim] < desc.sizes[dim]) {
+        break;
+      }
+      from -= at[dim] * desc.strides[dim];
+      at[dim] = 0;
+    }
+  }
 }
 
-at::Tensor weight_tensor(const Building& building, const Operands& operands,
-                         const Operation& operation, bool transposed, bool one_dimension) {
-  at::Tensor values = constant(building, operands.weights, at::kChar);
-  if (one_dimension) {
-    values = values.unsqueeze(2);
+// A copy of a constant. A dry run has no data, so all values are 1.
+template <typename T>
+void copy_constant(const Building& building, Id id, T* to) {
+  const auto& desc = building.desc(id);
+  if (const void* data = building.constant(id)) {
+    copy_dense(static_cast<const T*>(data), desc, to);
+  } else {
+    std::fill_n(to, count_of(desc.sizes), T{1});
   }
+}
+
+template <typename T>
+std::vector<T> constant(const Building& building, Id id) {
+  std::vector<T> values(static_cast<size_t>(count_of(building.desc(id).sizes)));
+  copy_constant(building, id, values.data());
+  return values;
+}
+
+// The weights, bias and quantizers of the layer with this shape.
+LayerWeight layer_weight(const Building& building, const Operands& operands,
+                         const Operation& operation, LayerShape shape) {
+  LayerWeight layer;
+  layer.shape = std::move(shape);
+  layer.values = new_weights(count_of(building.desc(operands.weights).sizes), [&](int8_t* values) {
+    copy_constant(building, operands.weights, values);
+  });
+  const auto channels = static_cast<size_t>(layer.shape.OC);
   if (operands.scales) {
-    const auto scales = constant(building, *operands.scales, at::kFloat).to(at::kDouble);
-    const auto zero_points = constant(building, *operands.zero_points, at::kInt).to(at::kLong);
-    return at::_make_per_channel_quantized_tensor(values, scales, zero_points, transposed ? 1 : 0);
+    layer.per_channel = true;
+    layer.scales = constant<float>(building, *operands.scales);
+    layer.zero_points = constant<int32_t>(building, *operands.zero_points);
+    if (layer.scales.size() != channels || layer.zero_points.size() != channels) {
+      throw std::runtime_error(operation.name + ": expected " + std::to_string(channels) +
+                               " scales and zero points, one for each output channel");
+    }
+  } else {
+    layer.scales.assign(channels, attribute(operation.attributes, "weights_scale", 1.0f));
+    layer.zero_points.assign(
+        channels,
+        static_cast<int32_t>(attribute(operation.attributes, "weights_zero_point", int64_t{0})));
   }
-  return at::_make_per_tensor_quantized_tensor(
-      values, attribute(operation.attributes, "weights_scale", 1.0f),
-      attribute(operation.attributes, "weights_zero_point", int64_t{0}));
+  if (operands.bias) {
+    auto bias = constant<float>(building, *operands.bias);
+    if (bias.size() != channels) {
+      throw std::runtime_error(operation.name + ": expected a bias of " + std::to_string(channels) +
+                               " elements, got " + std::to_string(bias.size()));
+    }
+    layer.bias = new_bias(std::move(bias));
+  }
+  return layer;
 }
 
 // A 1-D convolution is a 2-D one whose images have one row.
@@ -92,33 +137,36 @@ List of_dimensions(const Operation& operation, const char* name, size_t dims, in
   return list;
 }
 
+LayerShape shape_of(const Operation& operation, Sizes weight_sizes) {
+  if (operation.name != "q_conv") {
+    if (weight_sizes.size() != 2) {
+      throw std::runtime_error(operation.name + ": the weight does not have 2 dimensions");
+    }
+    return linear_shape(weight_sizes);
+  }
+  if (weight_sizes.size() < 3) {
+    throw std::runtime_error("q_conv: the weight has fewer than 3 dimensions");
+  }
+  const size_t dims = weight_sizes.size() - 2;
+  if (dims == 1) {
+    weight_sizes.insert(weight_sizes.begin() + 2, 1);
+  }
+  const ConvParameters parameters{of_dimensions(operation, "strides", dims, 1),
+                                  of_dimensions(operation, "padding", dims, 0),
+                                  of_dimensions(operation, "output_padding", dims, 0),
+                                  of_dimensions(operation, "dilations", dims, 1),
+                                  attribute(operation.attributes, "groups", int64_t{1}),
+                                  attribute(operation.attributes, "transposed", false)};
+  return conv_shape(weight_sizes, parameters, static_cast<int>(std::max<size_t>(dims, 2)));
+}
+
 std::shared_ptr<Layer> make_layer(const Building& building, const Operation& operation) {
   const auto operands = operands_of(operation);
-  std::optional<at::Tensor> bias;
-  if (operands.bias) {
-    bias = constant(building, *operands.bias, at::kFloat);
-  }
-  const size_t rank = building.desc(operands.weights).sizes.size();
+  const auto shape = shape_of(operation, building.desc(operands.weights).sizes);
   std::string reason;
-  std::shared_ptr<Layer> layer;
-  if (operation.name == "q_conv") {
-    const size_t dims = rank - 2;
-    const bool transposed = attribute(operation.attributes, "transposed", false);
-    ConvParameters parameters{of_dimensions(operation, "strides", dims, 1),
-                              of_dimensions(operation, "padding", dims, 0),
-                              of_dimensions(operation, "output_padding", dims, 0),
-                              of_dimensions(operation, "dilations", dims, 1),
-                              attribute(operation.attributes, "groups", int64_t{1}),
-                              transposed};
-    layer = Layer::create(
-        conv_weight(weight_tensor(building, operands, operation, transposed, dims == 1), bias,
-                    parameters, static_cast<int>(std::max<size_t>(dims, 2))),
-        reason, WithoutVnni::cpuaccel_kernel);
-  } else {
-    layer = Layer::create(
-        linear_weight(weight_tensor(building, operands, operation, false, false), bias), reason,
-        WithoutVnni::cpuaccel_kernel);
-  }
+  const std::shared_ptr<Layer> layer =
+      Layer::create(layer_weight(building, operands, operation, shape), reason,
+                    {.without_vnni = WithoutVnni::cpuaccel_kernel});
   if (!layer) {
     throw std::runtime_error(reason);
   }
@@ -146,11 +194,10 @@ class LayerStep : public plan::Step {
     now.dst = float_sum ? out[1] : out[0];
     if (dynamic) {
       auto* src = static_cast<float*>(in[0]);
-      const auto q =
-          dynamic_quantizer(at::from_blob(src, {N * layer->shape().IC}, at::kFloat), reduce_range);
+      const auto q = dynamic_quantizer(src, N * layer->shape().IC, reduce_range);
       now.src_f32 = src;
       now.src_scale = static_cast<float>(q.scale);
-      now.src_zero_point = static_cast<int32_t>(q.zero_point);
+      now.src_zero_point = q.zero_point;
     } else {
       now.src = u8(in[0]);
     }

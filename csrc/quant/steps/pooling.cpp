@@ -4,18 +4,29 @@
 //   op q_avg_pool in X out Y    x_*; kernel=is: strides=is: padding=is: ceil=b: count_padding=b:,
 //                               or sizes=is: output sizes, as of torch's adaptive pool
 
-#include <ATen/native/Pool.h>
-
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "kernels/avgpool/avgpool.h"
+#include "kernels/avgpool/windows.h"
 #include "kernels/maxpool/maxpool.h"
-#include "ops/pool_windows.h"
 #include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
 namespace {
+
+using kernels::PoolWindow;
+using Ranges = std::vector<kernels::AvgpoolRange>;
+
+void check_window(const char* op, const PoolWindow& window) {
+  if (window.kernel <= 0 || window.stride <= 0 || window.dilation <= 0 || window.padding < 0 ||
+      window.padding > ((window.kernel - 1) * window.dilation + 1) / 2) {
+    throw std::runtime_error(op + std::string(": torch rejects this kernel, stride or padding"));
+  }
+}
 
 void check_images(const Sizes& sizes) {
   if (sizes.size() != 4) {
@@ -34,8 +45,9 @@ void add_max_pool(Building& building, const Region&, const Operation& operation)
              dilations = get("dilations", 1);
   const bool ceil = attribute(operation.attributes, "ceil", false);
   const auto pooled = [&](size_t i) {
-    return at::native::pooling_output_shape<int64_t>(sizes[i + 2], kernel[i], padding[i],
-                                                     strides[i], dilations[i], ceil);
+    const PoolWindow window{kernel.at(i), strides.at(i), padding.at(i), dilations.at(i)};
+    check_window("q_max_pool", window);
+    return kernels::pooled_size(sizes[i + 2], window, ceil);
   };
   const kernels::MaxpoolShape shape{.N = sizes[0],
                                     .H = sizes[2],
@@ -61,7 +73,7 @@ void add_max_pool(Building& building, const Region&, const Operation& operation)
       [shape](Pointers in, Pointers out) { kernels::maxpool_u8(shape, u8(in[0]), u8(out[0])); });
 }
 
-int64_t longest(const ops::Ranges& ranges) {
+int64_t longest(const Ranges& ranges) {
   int64_t result = 0;
   for (const auto& range : ranges) {
     result = std::max({result, range.end - range.begin, range.extent});
@@ -77,14 +89,21 @@ void add_avg_pool(Building& building, const Region&, const Operation& operation)
   const auto adaptive = attribute(attributes, "sizes", List());
   const auto ranges = [&](size_t i) {
     if (!adaptive.empty()) {
-      return ops::adaptive_ranges(sizes[i + 2], adaptive[i]);
+      Ranges result(static_cast<size_t>(std::max<int64_t>(adaptive.at(i), 0)));
+      kernels::adaptive_ranges(sizes[i + 2], std::ssize(result), result.data());
+      return result;
     }
     const auto get = [&](const char* name) {
       return attribute(attributes, name, List(2, 0)).at(i);
     };
-    return ops::window_ranges(sizes[i + 2], {get("kernel"), get("strides"), get("padding")},
-                              attribute(attributes, "ceil", false),
-                              attribute(attributes, "count_padding", true));
+    const PoolWindow window{get("kernel"), get("strides"), get("padding")};
+    check_window("q_avg_pool", window);
+    const int64_t count =
+        kernels::pooled_size(sizes[i + 2], window, attribute(attributes, "ceil", false));
+    Ranges result(static_cast<size_t>(std::max<int64_t>(count, 0)));
+    kernels::window_ranges(sizes[i + 2], window, attribute(attributes, "count_padding", true),
+                           std::ssize(result), result.data());
+    return result;
   };
   const auto rows = ranges(0), columns = ranges(1);
   if (rows.empty() || columns.empty() ||

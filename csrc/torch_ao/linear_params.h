@@ -10,10 +10,10 @@
 #include <tuple>
 
 #include "base/fork.h"
-#include "quant/layer.h"
-#include "quant/tensor_post_ops.h"
+#include "torch_ao/packed_layer.h"
+#include "torch_ao/tensor_post_ops.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 
 // src: quint8 (or qint8 if torch's engine accepts it) (..., K), or float for the dynamic forms.
 // dst: (..., N) of the same dtype.
@@ -24,7 +24,7 @@ class LinearParams final : public LinearPackedParamsBase {
   static c10::intrusive_ptr<LinearParams> create(const at::Tensor& weight,
                                                  const std::optional<at::Tensor>& bias,
                                                  std::string& reason);
-  explicit LinearParams(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {}
+  explicit LinearParams(PackedLayer layer) : layer_(std::move(layer)) {}
 
   at::Tensor apply(at::Tensor input, double output_scale, int64_t output_zero_point) override;
   at::Tensor apply_relu(at::Tensor input, double output_scale, int64_t output_zero_point) override;
@@ -38,8 +38,8 @@ class LinearParams final : public LinearPackedParamsBase {
                                                                int64_t input_zero_point) override;
   at::Tensor apply_dynamic(at::Tensor input, bool reduce_range = false) override;
   at::Tensor apply_dynamic_relu(at::Tensor input, bool reduce_range = false) override;
-  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_->unpack(); }
-  std::optional<at::Tensor> bias() override { return layer_->bias(); }
+  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_.unpack(); }
+  std::optional<at::Tensor> bias() override { return layer_.bias(); }
 
   // quantized::linear_leaky_relu and linear_tanh, which torch's x86 engine does not support.
   at::Tensor apply_leaky_relu(const at::Tensor& input, double output_scale,
@@ -67,9 +67,9 @@ class LinearParams final : public LinearPackedParamsBase {
   void check_float_input(const at::Tensor& input) const;
   void check_sizes(const char* op, const at::Tensor& input, int64_t least_dims) const;
 
-  std::unique_ptr<Layer> layer_;
+  const PackedLayer layer_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);
   c10::intrusive_ptr<LinearPackedParamsBase> torch_params_;
 };
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -11,10 +11,10 @@
 #include <tuple>
 
 #include "base/fork.h"
-#include "quant/layer.h"
-#include "quant/tensor_post_ops.h"
+#include "torch_ao/packed_layer.h"
+#include "torch_ao/tensor_post_ops.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 
 // src: quint8 (or qint8 if the torch engine that cpuaccel stands in for accepts it), N x IC x
 // spatial, any strides. dst: the same dtype, N x OC x spatial, channels last.
@@ -27,7 +27,7 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
                                                const std::optional<at::Tensor>& bias,
                                                const ConvParameters& parameters,
                                                std::string& reason);
-  explicit ConvParams(std::unique_ptr<Layer> layer) : layer_(std::move(layer)) {}
+  explicit ConvParams(PackedLayer layer) : layer_(std::move(layer)) {}
 
   at::Tensor apply(const at::Tensor& input, double output_scale,
                    int64_t output_zero_point) override;
@@ -46,7 +46,7 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   at::Tensor apply_with_post_ops(const at::Tensor& input, double conv_scale,
                                  int64_t conv_zero_point, bool relu, const TensorPostOps& post_ops);
 
-  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_->unpack(); }
+  std::tuple<at::Tensor, std::optional<at::Tensor>> unpack() override { return layer_.unpack(); }
   torch::List<int64_t> stride() const override { return list(layer_->shape().stride); }
   torch::List<int64_t> padding() const override { return list(layer_->shape().padding); }
   torch::List<int64_t> output_padding() const override {
@@ -69,7 +69,7 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
   at::Tensor run(Op op, const at::Tensor& input, const at::Tensor* accum, double output_scale,
                  int64_t output_zero_point, PostOp post, const TensorPostOps* post_ops = nullptr);
 
-  std::unique_ptr<Layer> layer_;
+  const PackedLayer layer_;
   std::mutex& mutex_ = fork_safe_mutex(ForkLevel::params, this);
   c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_params_;
 };
@@ -77,4 +77,4 @@ class ConvParams final : public ConvPackedParamsBase<kSpatial> {
 extern template class ConvParams<2>;
 extern template class ConvParams<3>;
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -6,9 +6,9 @@
 
 #include <optional>
 
-#include "quant/byte_post_ops.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 
 struct TensorPostOps {
   at::Tensor table;  // 256 uint8, contiguous; undefined if there is none
@@ -32,4 +32,4 @@ struct TensorPostOps {
 // Runs the table or the binary op, whichever there is, as a separate op on a layer's result.
 at::Tensor run_separately(const TensorPostOps& post_ops, const at::Tensor& result);
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -1,18 +1,27 @@
-#include "quant/fbgemm_kernel_base.h"
+#include "fbgemm/kernel_base.h"
+#include "fbgemm/provider.h"
 #include "quant/pair_sums.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::fbgemm_provider {
 namespace {
 
-class FbgemmLinear final : public FbgemmKernel<FbgemmLinear, PackedLinearWeight> {
+class FbgemmLinear final : public FbgemmKernel<FbgemmLinear, fbgemm::PackBMatrix<int8_t>> {
   friend FbgemmKernel;
 
  public:
-  FbgemmLinear(const LayerWeight& layer, const at::Tensor& int8_values)
+  FbgemmLinear(const LayerWeight& layer, const Int8Weights& values)
       : FbgemmKernel(
-            layer, c10::dynamic_intrusive_pointer_cast<PackedLinearWeight>(
-                       PackedLinearWeight::prepack(layer.requantized(int8_values), std::nullopt))) {
-    largest_source_ = fbgemm_has_vnni() ? 255 : largest_exact_source(layer, int8_values);
+            layer,
+            std::make_unique<fbgemm::PackBMatrix<int8_t>>(
+                fbgemm::matrix_op_t::Transpose, static_cast<int>(layer.shape.IC),
+                static_cast<int>(layer.shape.OC), values.data, static_cast<int>(layer.shape.IC)),
+            values.data) {
+    largest_source_ = has_fbgemm_vnni() ? 255 : quant::largest_exact_source(layer, values);
+  }
+
+  Int8Weights unpack() override {
+    return quant::new_weights(layer_.int8_bytes(),
+                              [this](int8_t* values) { packed_->unpack(values); });
   }
 
   std::string implementation() override { return "fbgemm:packed_gemm"; }
@@ -40,9 +49,9 @@ class FbgemmLinear final : public FbgemmKernel<FbgemmLinear, PackedLinearWeight>
       fbgemm::DoNothing<> last{};
       fbgemm::ReQuantizeOutput<kRelu, kGranularity, float> output(
           last, params->dst_scales.data(), call.dst_zero_point, call.src_zero_point,
-          packed_->w_zp.data(), packed_src.getRowOffsetBuffer(), packed_->col_offsets.data(),
+          layer_.zero_points.data(), packed_src.getRowOffsetBuffer(), column_offsets_.data(),
           layer_.bias_data(), static_cast<uint32_t>(N), 1, params->acc_scales.data());
-      fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<uint8_t*>(call.dst), buffer.data(),
+      fbgemm::fbgemmPacked(packed_src, *packed_, static_cast<uint8_t*>(call.dst), buffer.data(),
                            static_cast<uint32_t>(N), output, task, tasks);
     });
   }
@@ -71,18 +80,17 @@ class FbgemmLinear final : public FbgemmKernel<FbgemmLinear, PackedLinearWeight>
     const auto N = static_cast<uint32_t>(layer_.shape.OC);
     fbgemm::DoNothing<float, float> last{};
     fbgemm::ReQuantizeForFloat<kRelu, kGranularity> output(
-        last, call.src_scale, packed_->w_scale.data(), call.src_zero_point, packed_->w_zp.data(),
-        packed_src.getRowOffsetBuffer(), packed_->col_offsets.data(), layer_.bias_data(), N);
-    fbgemm::fbgemmPacked(packed_src, *packed_->w, static_cast<float*>(call.dst), accumulators, N,
+        last, call.src_scale, layer_.scales.data(), call.src_zero_point, layer_.zero_points.data(),
+        packed_src.getRowOffsetBuffer(), column_offsets_.data(), layer_.bias_data(), N);
+    fbgemm::fbgemmPacked(packed_src, *packed_, static_cast<float*>(call.dst), accumulators, N,
                          output, task, tasks);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_fbgemm_linear(const LayerWeight& layer,
-                                           const at::Tensor& int8_values) {
-  return std::make_unique<FbgemmLinear>(layer, int8_values);
+std::unique_ptr<Kernel> make_linear(const LayerWeight& layer, const Int8Weights& values) {
+  return std::make_unique<FbgemmLinear>(layer, values);
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::fbgemm_provider

@@ -1,4 +1,4 @@
-#include "quant/serialization.h"
+#include "torch_ao/serialization.h"
 
 #include <torch/custom_class.h>
 
@@ -9,10 +9,10 @@
 
 #include "base/counters.h"
 #include "ops/engine.h"
-#include "quant/conv_params.h"
-#include "quant/linear_params.h"
+#include "torch_ao/conv_params.h"
+#include "torch_ao/linear_params.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 constexpr auto kMethod = "__setstate__";
@@ -192,4 +192,4 @@ void restore_setstate() {
   }
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -2,7 +2,7 @@
 // objects.
 #pragma once
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 
 // Overrides __setstate__ of torch's packed-weight classes (linear, conv2d, conv3d), through which
 // deepcopy, pickle, torch.load and torch.jit.load all go. It reads torch's own state in all
@@ -10,4 +10,4 @@ namespace cpuaccel::quant {
 void replace_setstate();
 void restore_setstate();
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 c10::OperatorHandle find_op(const std::string& name) {
@@ -70,4 +70,4 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
       .def("call2", &BoundCall::call2);
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -1,4 +1,4 @@
-#include "quant/overrides.h"
+#include "torch_ao/overrides.h"
 
 #include <c10/util/Exception.h>
 
@@ -12,10 +12,10 @@
 #include "base/plugin.h"
 #include "ops/engine.h"
 #include "ops/torch_kernel.h"
-#include "quant/conv_params.h"
-#include "quant/linear_params.h"
+#include "torch_ao/conv_params.h"
+#include "torch_ao/linear_params.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 using c10::intrusive_ptr;
@@ -232,4 +232,4 @@ constexpr std::array kCasting{
 std::span<const ops::Override> prepack_overrides() { return kPrepacks; }
 std::span<const ops::Override> casting_overrides() { return kCasting; }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

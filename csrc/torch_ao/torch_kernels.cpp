@@ -1,14 +1,13 @@
-#include "quant/torch_kernels.h"
+#include "torch_ao/torch_kernels.h"
 
 #include "ops/engine.h"
 #include "ops/torch_kernel.h"
-#include "quant/weight.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
 #include <ATen/native/quantized/cpu/fbgemm_utils.h>
 #endif
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 c10::List<int64_t> list_of(const std::array<int64_t, 3>& values, int count) {
@@ -62,4 +61,4 @@ template c10::intrusive_ptr<ConvPackedParamsBase<2>> torch_conv_prepack<2>(
 template c10::intrusive_ptr<ConvPackedParamsBase<3>> torch_conv_prepack<3>(
     const at::Tensor&, const std::optional<at::Tensor>&, const LayerShape&);
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

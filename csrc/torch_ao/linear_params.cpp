@@ -1,4 +1,4 @@
-#include "quant/linear_params.h"
+#include "torch_ao/linear_params.h"
 #include "base/plugin.h"
 
 #include <ATen/Functions.h>
@@ -9,11 +9,11 @@
 #include "ops/engine.h"
 #include "ops/quantized_checks.h"
 #include "ops/quint8.h"
-#include "quant/float_path.h"
 #include "quant/source.h"
-#include "quant/torch_kernels.h"
+#include "torch_ao/float_path.h"
+#include "torch_ao/torch_kernels.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 constexpr auto kOp = "quantized::linear";
@@ -38,8 +38,8 @@ at::DimVector output_sizes(const at::Tensor& input, int64_t N) {
 c10::intrusive_ptr<LinearParams> LinearParams::create(const at::Tensor& weight,
                                                       const std::optional<at::Tensor>& bias,
                                                       std::string& reason) {
-  auto layer = Layer::create(linear_weight(weight, bias), reason);
-  return layer ? c10::make_intrusive<LinearParams>(std::move(layer)) : nullptr;
+  auto layer = PackedLayer::linear(weight, bias, reason);
+  return layer ? c10::make_intrusive<LinearParams>(std::move(*layer)) : nullptr;
 }
 
 void LinearParams::check_static_input(const at::Tensor& input) const {
@@ -116,8 +116,8 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
   }
   const char* why = layer_->needs_float();
   count_fallback(op_name(op), why != nullptr ? why : "no provider supports this call");
-  if (fused || !layer_->torch_takes()) {
-    const auto [weight, bias] = layer_->unpack();
+  if (fused || !layer_.torch_takes()) {
+    const auto [weight, bias] = layer_.unpack();
     return run_in_float(layer_->shape(), weight, bias, input, {}, post, negative_slope,
                         output_scale, output_zero_point);
   }
@@ -155,7 +155,7 @@ at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_
   const char* why = layer_->needs_float();
   count_fallback(op_name(Op::linear_dynamic),
                  why != nullptr ? why : "no provider supports this call");
-  const auto [weight, bias] = layer_->unpack();
+  const auto [weight, bias] = layer_.unpack();
   const at::Tensor quantized = at::quantize_per_tensor(src, scale, zero_point, at::kQUInt8);
   return real_in_float(layer_->shape(), weight, bias, quantized, {}, post, 0.0);
 }
@@ -163,7 +163,7 @@ at::Tensor LinearParams::run_float(const at::Tensor& input, double scale, int64_
 at::Tensor LinearParams::run_dynamic(const at::Tensor& input, bool reduce_range, PostOp post) {
   check_float_input(input);
   const at::Tensor src = input.contiguous();
-  const auto q = dynamic_quantizer(src, reduce_range);
+  const auto q = quant::dynamic_quantizer(src.const_data_ptr<float>(), src.numel(), reduce_range);
   return run_float(src, q.scale, q.zero_point, post);
 }
 
@@ -244,10 +244,10 @@ at::Tensor LinearParams::apply_with_post_ops(const at::Tensor& input, double lin
 c10::intrusive_ptr<LinearPackedParamsBase> LinearParams::torch_params() {
   const std::scoped_lock lock(mutex_);
   if (!torch_params_) {
-    const auto [weight, bias] = layer_->unpack();
+    const auto [weight, bias] = layer_.unpack();
     torch_params_ = torch_linear_prepack(weight, bias);
   }
   return torch_params_;
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

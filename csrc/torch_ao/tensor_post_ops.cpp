@@ -1,11 +1,11 @@
-#include "quant/tensor_post_ops.h"
+#include "torch_ao/tensor_post_ops.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "ops/quantized_table.h"
 #include "ops/quint8.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 const char* torch_op(const TensorPostOps& post_ops) {
@@ -53,4 +53,4 @@ at::Tensor run_separately(const TensorPostOps& post_ops, const at::Tensor& resul
   return stack.back().toTensor();
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

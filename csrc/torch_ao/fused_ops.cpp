@@ -22,11 +22,11 @@
 #include "ops/override.h"
 #include "ops/quantized_checks.h"
 #include "ops/quantized_table.h"
-#include "quant/conv_params.h"
-#include "quant/linear_params.h"
-#include "quant/tensor_post_ops.h"
+#include "torch_ao/conv_params.h"
+#include "torch_ao/linear_params.h"
+#include "torch_ao/tensor_post_ops.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 using c10::intrusive_ptr;
@@ -140,4 +140,4 @@ TORCH_LIBRARY_IMPL(cpuaccel, QuantizedCPU, library) {
 }
 
 }  // namespace
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

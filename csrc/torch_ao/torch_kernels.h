@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "quant/weight.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 
 // torch's own packed objects for cpuaccel's weights: on x86 FBGEMM's class or, if torch's x86
 // engine prefers oneDNN, oneDNN's; on Arm the class of the engine that is set.
@@ -18,4 +18,4 @@ template <int kSpatial>
 c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
     const at::Tensor& weight, const std::optional<at::Tensor>& bias, const LayerShape& shape);
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -6,10 +6,10 @@
 
 #include "ops/override.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 
 std::span<const ops::Override> prepack_overrides();
 // Ops whose torch kernels cast a packed object to a torch class without a check.
 std::span<const ops::Override> casting_overrides();
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

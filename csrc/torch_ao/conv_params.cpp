@@ -1,4 +1,4 @@
-#include "quant/conv_params.h"
+#include "torch_ao/conv_params.h"
 #include "base/plugin.h"
 
 #include <ATen/Functions.h>
@@ -8,11 +8,11 @@
 
 #include "ops/quantized_checks.h"
 #include "ops/quint8.h"
-#include "quant/float_path.h"
 #include "quant/source.h"
-#include "quant/torch_kernels.h"
+#include "torch_ao/float_path.h"
+#include "torch_ao/torch_kernels.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 template <int kSpatial>
@@ -28,8 +28,8 @@ template <int kSpatial>
 c10::intrusive_ptr<ConvParams<kSpatial>> ConvParams<kSpatial>::create(
     const at::Tensor& weight, const std::optional<at::Tensor>& bias,
     const ConvParameters& parameters, std::string& reason) {
-  auto layer = Layer::create(conv_weight(weight, bias, parameters, kSpatial), reason);
-  return layer ? c10::make_intrusive<ConvParams>(std::move(layer)) : nullptr;
+  auto layer = PackedLayer::convolution(weight, bias, parameters, kSpatial, reason);
+  return layer ? c10::make_intrusive<ConvParams>(std::move(*layer)) : nullptr;
 }
 
 template <int kSpatial>
@@ -149,8 +149,8 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   }
   const char* why = layer_->needs_float();
   count_fallback(op_name(op), why != nullptr ? why : "no provider supports this call");
-  if (accum != nullptr || !layer_->torch_takes()) {
-    const auto [weight, bias] = layer_->unpack();
+  if (accum != nullptr || !layer_.torch_takes()) {
+    const auto [weight, bias] = layer_.unpack();
     return run_in_float(shape, weight, bias, input, accum ? *accum : at::Tensor(), post, 0.0,
                         output_scale, output_zero_point);
   }
@@ -185,7 +185,7 @@ at::Tensor ConvParams<kSpatial>::apply_dynamic(const at::Tensor& input, bool red
               "_dynamic: expected input to be a CPU tensor of dtype Float, but got ",
               toString(input.scalar_type()), " on ", input.device());
   const at::Tensor src = input.contiguous(input.suggest_memory_format());
-  const auto q = dynamic_quantizer(src, reduce_range);
+  const auto q = quant::dynamic_quantizer(src.const_data_ptr<float>(), src.numel(), reduce_range);
   const at::Tensor quantized = at::quantize_per_tensor(input, q.scale, q.zero_point, at::kQUInt8);
   return run(Op::conv_dynamic, quantized, nullptr, q.scale, q.zero_point, PostOp::none)
       .dequantize();
@@ -213,7 +213,7 @@ template <int kSpatial>
 c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> ConvParams<kSpatial>::torch_params() {
   const std::scoped_lock lock(mutex_);
   if (!torch_params_) {
-    const auto [weight, bias] = layer_->unpack();
+    const auto [weight, bias] = layer_.unpack();
     torch_params_ = torch_conv_prepack<kSpatial>(weight, bias, layer_->shape());
   }
   return torch_params_;
@@ -222,4 +222,4 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> ConvParams<kSpatial>::torch_p
 template class ConvParams<2>;
 template class ConvParams<3>;
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -1,10 +1,10 @@
-#include "quant/float_path.h"
+#include "torch_ao/float_path.h"
 
 #include <ATen/Functions.h>
 
 #include "ops/activation.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 at::IntArrayRef front(const std::array<int64_t, 3>& values, int count) {
@@ -63,4 +63,4 @@ at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
   return at::quantize_per_tensor(real, output_scale, output_zero_point, input.scalar_type());
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

@@ -5,10 +5,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "quant/kernel.h"
-#include "quant/weight.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 
 // The reason under which apply_post() behind an int8 kernel is counted.
 inline constexpr auto kPostInFloat =
@@ -28,4 +27,4 @@ at::Tensor run_in_float(const LayerShape& shape, const at::Tensor& weight,
                         const at::Tensor& accum, PostOp post, double negative_slope,
                         double output_scale, int64_t output_zero_point);
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao

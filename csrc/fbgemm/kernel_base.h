@@ -2,30 +2,43 @@
 // tasks.
 #pragma once
 
-#include <ATen/Functions.h>
-#include <ATen/Parallel.h>
-#include <ATen/native/quantized/cpu/fbgemm_utils.h>
+#include <ATen/EmptyTensor.h>
+#include <fbgemm/Fbgemm.h>
 
+#include <cstdint>
 #include <memory>
-#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "base/parallel.h"
 #include "base/scratch.h"
-#include "quant/fbgemm_kernel.h"
 #include "quant/kernel.h"
 #include "quant/requantization.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::fbgemm_provider {
 
-using fbgemm::QuantizationGranularity;
+using ::fbgemm::QuantizationGranularity;
+using quant::Int8Weights;
+using quant::Kernel;
+using quant::LayerKind;
+using quant::LayerShape;
+using quant::LayerWeight;
+using quant::PostOp;
+using quant::QuantCall;
 
-// Base class. `Packed` is torch's class of packed weights. `Derived` has a member function template
-// run_as<relu, granularity>(call), the options that FBGEMM's output stages take at compile time.
+// What FBGEMM adds for the zero points: the sum of each output channel's weights minus their zero
+// points. `rows` has the weights of one channel after the other.
+std::vector<int32_t> column_offsets(const LayerWeight& layer, const int8_t* rows);
+
+// Base class. `Packed` is FBGEMM's class of packed weights. `Derived` has a member function
+// template run_as<relu, granularity>(call), the options that FBGEMM's output stages take at compile
+// time.
 template <typename Derived, typename Packed>
 class FbgemmKernel : public Kernel {
  public:
-  FbgemmKernel(const LayerWeight& layer, c10::intrusive_ptr<Packed> packed)
-      : layer_(layer), packed_(std::move(packed)) {
+  // `rows` has the weights of one output channel after the other.
+  FbgemmKernel(const LayerWeight& layer, std::unique_ptr<Packed> packed, const int8_t* rows)
+      : layer_(layer), packed_(std::move(packed)), column_offsets_(column_offsets(layer, rows)) {
     packed_weight_bytes() += weight_bytes();
   }
   ~FbgemmKernel() override { packed_weight_bytes() -= weight_bytes(); }
@@ -56,14 +69,13 @@ class FbgemmKernel : public Kernel {
     return nullptr;
   }
 
-  at::Tensor unpack() override { return std::get<0>(packed_->unpack()).int_repr().contiguous(); }
-
   int64_t bytes() override { return weight_bytes(); }
 
  protected:
   const LayerWeight& layer_;
-  RequantizationCache requantization_;
-  const c10::intrusive_ptr<Packed> packed_;
+  quant::RequantizationCache requantization_;
+  const std::unique_ptr<Packed> packed_;
+  const std::vector<int32_t> column_offsets_;
   uint8_t largest_source_ = 255;
 
  private:
@@ -82,29 +94,29 @@ class AccumulatorBuffer {
     if (bytes <= kCachedScratchBytes) {
       data_ = static_cast<int32_t*>(scratch(ScratchSlot::accumulator, bytes));
     } else {
-      owned_ = at::empty({count}, at::kInt);
-      data_ = owned_.data_ptr<int32_t>();
+      owned_ = at::detail::empty_cpu({count}, at::kInt);
+      data_ = static_cast<int32_t*>(owned_.mutable_data_ptr());
     }
   }
   int32_t* data() const { return data_; }
 
  private:
-  at::Tensor owned_;
+  at::TensorBase owned_;
   int32_t* data_ = nullptr;
 };
 
 // Calls body(task, tasks) for as many tasks as torch has threads: the split that FBGEMM expects.
 template <typename Body>
 void for_each_task(const Body& body) {
-  const int tasks = at::get_num_threads();
-  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
+  const int tasks = parallel_threads();
+  parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       body(static_cast<int>(task), tasks);
     }
   });
 }
 
-std::unique_ptr<Kernel> make_fbgemm_linear(const LayerWeight& layer, const at::Tensor& int8_values);
-std::unique_ptr<Kernel> make_fbgemm_conv(const LayerWeight& layer, const at::Tensor& int8_values);
+std::unique_ptr<Kernel> make_linear(const LayerWeight& layer, const Int8Weights& values);
+std::unique_ptr<Kernel> make_convolution(const LayerWeight& layer, const Int8Weights& values);
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::fbgemm_provider

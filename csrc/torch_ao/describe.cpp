@@ -3,10 +3,10 @@
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
-#include "quant/conv_params.h"
-#include "quant/linear_params.h"
+#include "torch_ao/conv_params.h"
+#include "torch_ao/linear_params.h"
 
-namespace cpuaccel::quant {
+namespace cpuaccel::torch_ao {
 namespace {
 
 std::string torchs_own() {
@@ -33,4 +33,4 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   library.def("describe_conv3d", TORCH_FN(describe_conv<3>));
 }
 
-}  // namespace cpuaccel::quant
+}  // namespace cpuaccel::torch_ao
