@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from cpuaccel._compat import DYNAMO_MODULE
 from cpuaccel._explain.explanation import Row
 
 
@@ -23,7 +24,7 @@ def compiled_rows(module: Any) -> Iterator[Row] | None:
     loading: Any = sys.modules.get("cpuaccel.compile.package.load")
     if loading is not None and isinstance(module, loading.Loaded):
         return _rows(module.reports, "inductor" if module.kind == loading.PACKAGE else "torch")
-    dynamo: Any = sys.modules.get("torch._dynamo")
+    dynamo: Any = sys.modules.get(DYNAMO_MODULE)
     if dynamo is None or not isinstance(module, dynamo.OptimizedModule):
         return None
     report: Any = sys.modules.get("cpuaccel.compile.common.report")
@@ -67,13 +68,13 @@ def _is_optimized(module: object) -> bool:
 
 def _compile_ids(module: Any) -> set[str]:
     """Return the ids of Dynamo's compilations of the code of the module's forward."""
-    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+    from cpuaccel._compat import cache_entries
 
     # For torch's own modules Dynamo compiles a function that wraps them.
     around = getattr(module.forward, "_torchdynamo_orig_callable", None)
     forward = getattr(module._orig_mod.forward, "__func__", module._orig_mod.forward)
     codes: Any = {getattr(each, "__code__", None) for each in (around, forward)} - {None}
-    entries = [entry for code in codes for entry in _debug_get_cache_entry_list(code)]
+    entries = [entry for code in codes for entry in cache_entries(code)]
     return {str(entry.compile_id) for entry in entries}
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.fx import GraphModule, Node
 
 from cpuaccel import _engine_state, _native
+from cpuaccel._compat import OpOverload, OpOverloadPacket
 from cpuaccel._explain.compiled import compiled_rows, optimized_footer
 from cpuaccel._explain.explanation import Explanation, Row
 from cpuaccel._explain.fused import fused_footer, fused_rows, is_fused
@@ -175,9 +176,9 @@ def _function(node: Node) -> tuple[str, str]:
     target: Any = node.target
     if isinstance(target, str):
         return target, target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         op = str(target._schema.name)
-    elif isinstance(target, torch._ops.OpOverloadPacket):
+    elif isinstance(target, OpOverloadPacket):
         op = str(target._qualified_op_name)
     else:
         op = str(target.__name__)

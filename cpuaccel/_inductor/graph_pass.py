@@ -9,12 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torch._inductor.codegen import common
-from torch._inductor.custom_graph_pass import CustomGraphModulePass
-from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
 from cpuaccel import _engine_state
+from cpuaccel._compat import CustomGraphModulePass, inductor_codegen, inductor_globals
 from cpuaccel._inductor import keys, row_sums
 
 _DEVICE = "cpu"
@@ -41,12 +39,12 @@ class GraphPass(CustomGraphModulePass):
 
 def register() -> None:
     """Register the pass after the one that is registered for the CPU, once."""
-    common.init_backend_registration()
-    before = common.custom_backend_passes.get(_DEVICE)
+    inductor_codegen.init_backend_registration()
+    before = inductor_codegen.custom_backend_passes.get(_DEVICE)
     if not isinstance(before, GraphPass):
-        common.custom_backend_passes[_DEVICE] = GraphPass(before)
+        inductor_codegen.custom_backend_passes[_DEVICE] = GraphPass(before)
 
 
 def _on() -> bool:
     # A graph compiled ahead of time has to run where cpuaccel is not installed.
-    return _engine_state.is_enabled() and not V.aot_compilation
+    return _engine_state.is_enabled() and not inductor_globals.aot_compilation

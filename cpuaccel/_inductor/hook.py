@@ -6,15 +6,13 @@ import importlib
 from types import ModuleType
 
 from cpuaccel import _log
+from cpuaccel._compat import INDUCTOR_MODULE
 from cpuaccel._import_hook import after_import
-
-_INDUCTOR_MODULE = "torch._inductor.compile_fx"
-"""The module that every use of Inductor imports. It imports the rest of Inductor."""
 
 
 def install() -> None:
     """Register with Inductor: now if it is imported already, else when it is."""
-    after_import(_INDUCTOR_MODULE, _register)
+    after_import(INDUCTOR_MODULE, _register)
 
 
 def _register(_: ModuleType) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._library.autograd import Info, make_autograd_impl
 
+from cpuaccel._compat import AutogradInfo, any_requires_grad, make_autograd_impl
 from cpuaccel._transforms import transformed
 
 _torch: Any = torch  # Any: torch's annotations lack names that are used here
@@ -37,12 +37,11 @@ def differentiable(
     """
     name = formula.__name__
     op = getattr(_torch.ops.cpuaccel, name).default
-    by_kernels = make_autograd_impl(op, Info(backward, setup_context))
-    c = _torch._C
+    by_kernels = make_autograd_impl(op, AutogradInfo(backward, setup_context))
 
     def kernel(keyset: Any, *inputs: Any) -> Any:
         if transformed() or (
-            backward is None and c.is_grad_enabled() and c._any_requires_grad(*inputs)
+            backward is None and torch.is_grad_enabled() and any_requires_grad(*inputs)
         ):
             return formula(*inputs)
         return by_kernels(keyset, *inputs)

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cpuaccel._compat import check
+
 _torch: Any = torch  # Any: torch's annotations lack names that are used here
 
 
 def linear_result(op: str, input: Tensor, out_features: int, in_features: int) -> Tensor:
     """Return the fake result of the linear layer `op`."""
-    _torch._check(
+    check(
         input.dim() > 0 and input.shape[-1] == in_features,
         lambda: (
             f"cpuaccel::{op}: expected input of {in_features} features, got {list(input.shape)}"

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 
 from cpuaccel import _native
+from cpuaccel._compat import check, suggest_memory_format
 from cpuaccel._ops.linear_result import linear_result
 
 _native.load()  # registers the ops
@@ -58,7 +58,7 @@ def _packed_convolution(
     groups: int,
     channels_last: bool = False,
 ) -> Tensor:
-    _torch._check(
+    check(
         input.dim() == len(weight) and input.shape[1] == weight[1] * groups,
         lambda: (
             f"cpuaccel::packed_convolution: expected input of {len(weight)} dimensions and "

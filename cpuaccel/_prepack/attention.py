@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cpuaccel._compat import canonical_mask, none_or_dtype
 from cpuaccel._prepack.conversion import make_plain, packs, plain_call_reason, weights_of
 from cpuaccel._prepack.linear import run_linear
 from cpuaccel._prepack.matrix import Matrix
@@ -123,10 +124,10 @@ def _mask(
 ) -> Tensor | None:
     """Return the mask that is added to the products of queries and keys; it broadcasts to them."""
     batch, L, S = _sizes(module, query, key)
-    padding: Tensor | None = F._canonical_mask(
-        key_padding_mask, "key_padding_mask", F._none_or_dtype(attn_mask), "attn_mask", query.dtype
+    padding: Tensor | None = canonical_mask(
+        key_padding_mask, "key_padding_mask", none_or_dtype(attn_mask), "attn_mask", query.dtype
     )
-    mask: Tensor | None = F._canonical_mask(
+    mask: Tensor | None = canonical_mask(
         attn_mask, "attn_mask", None, "", query.dtype, check_other=False
     )
     if mask is not None and mask.dim() == 3:

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._prims_common import suggest_memory_format
 from torch.nn import functional as F
 
 from cpuaccel import _native
+from cpuaccel._compat import suggest_memory_format
 from cpuaccel._prepack.conversion import make_plain, packs, plain_call_reason, weights_of
 from cpuaccel._prepack.matrix import PackedMatrix, too_large_reason
 from cpuaccel._prepack.module import PackedModule

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cpuaccel._compat import init_flat_weights
 from cpuaccel._prepack.conversion import make_plain, packs, raw_parameter, weights_of
 from cpuaccel._prepack.matrix import Matrix
 from cpuaccel._prepack.module import PackedModule
@@ -35,7 +36,7 @@ class PackedLSTM(PackedModule, nn.LSTM):
 
     @classmethod
     def restore_references(cls, module: Any) -> None:
-        nn.LSTM._init_flat_weights(module)
+        init_flat_weights(module)
 
     @classmethod
     def fix_saved_state(cls, module: Any, state: dict[str, Any]) -> None:

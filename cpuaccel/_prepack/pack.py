@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from cpuaccel import _engine_state, _native
+from cpuaccel._compat import ConvNd
 from cpuaccel._log import logger
 from cpuaccel._prepack import packable
 from cpuaccel._prepack.conversion import (
@@ -27,7 +28,7 @@ from cpuaccel._prepack.weight import Form, PackedWeight
 
 Owner = tuple[nn.Module, str]
 
-_NO_FORM = (nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
+_NO_FORM = (ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
 """Layers without a packed form. `explain` gives a reason for them, as for layers that have one."""
 
 _not_packed: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from cpuaccel._compat import storage_use_count
+
 REFERENCED_OUTSIDE = (
     "its weight is also referenced outside of the model (a variable, an optimizer, a view, numpy, a"
     " mapped file): a write there would not reach the packed weight"
@@ -53,7 +55,7 @@ def has_other_owners_of_memory(values: torch.Tensor) -> bool:
     # A storage that torch did not allocate, or that numpy shares, cannot be resized.
     if not storage.resizable():
         return True
-    return torch._C._storage_Use_Count(storage._cdata) != 2 or sys.getrefcount(storage) > 3
+    return storage_use_count(storage._cdata) != 2 or sys.getrefcount(storage) > 3
 
 
 def has_other_owners_of_parameters(module: nn.Module) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from cpuaccel._compat import canonical_mask, is_left_aligned
 from cpuaccel._encoder_padding import encode_without_nesting, may_nest_in_call
 from cpuaccel._prepack.conversion import packs, weights_of
 from cpuaccel._prepack.module import PackedModule
@@ -77,9 +77,7 @@ class PackedTransformerEncoder(PackedModule, nn.TransformerEncoder):
             )
             return result
         assert src_key_padding_mask is not None
-        padding = F._canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", None, "", src.dtype
-        )
+        padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", None, "", src.dtype)
         return encode_without_nesting(self, src, padding, src_key_padding_mask)
 
 
@@ -97,9 +95,7 @@ def _nests(
     ):
         return False
     if getattr(encoder, "mask_check", True):
-        left_aligned: bool = torch._nested_tensor_from_mask_left_aligned(
-            src, src_key_padding_mask.logical_not()
-        )
+        left_aligned: bool = is_left_aligned(src, src_key_padding_mask.logical_not())
         return left_aligned
     return True
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from cpuaccel._compat import get_schema
+
 _ATTRIBUTES = {
     **dict.fromkeys(("packed", "packed_weight", "W_prepack"), "_packed_params"),
     **dict.fromkeys(("output_scale", "Y_scale_i"), "scale"),
@@ -25,7 +27,7 @@ def bind(op: str, module: Any) -> Any:
     arguments are the attributes of `module` of the same names, read now.
     """
     name, _, overload = op.partition(".")
-    arguments = [a.name for a in torch._C._get_schema(name, overload).arguments]
+    arguments = [a.name for a in get_schema(name, overload).arguments]
     second = arguments.index("other") if "other" in arguments else 0
     values = [
         None if place in (0, second) else getattr(module, _ATTRIBUTES.get(argument, argument))

@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
-from torch.ao.nn.quantized.modules.conv import _ConvNd
 
+from cpuaccel._compat import QuantizedConvNd
 from cpuaccel._modules import replacement_of
 
 _SMALLEST = (1, 1, 1)
 """in_channels, out_channels and kernel_size of the module that `__setstate__` then overwrites."""
 
-_set_state: Any = _ConvNd.__setstate__
-_reduce: Any = _ConvNd.__reduce_ex__
+_set_state: Any = QuantizedConvNd.__setstate__
+_reduce: Any = QuantizedConvNd.__reduce_ex__
 
 
 def _initializing_first() -> Any:
@@ -38,13 +38,13 @@ _initialized_first = _initializing_first()
 
 def install() -> None:
     """Replace the two methods of all quantized convolution modules."""
-    cls: Any = _ConvNd
+    cls: Any = QuantizedConvNd
     cls.__setstate__, cls.__reduce_ex__ = _initialized_first, _by_constructor
 
 
 def uninstall() -> None:
     """Restore torch's methods."""
-    cls: Any = _ConvNd
+    cls: Any = QuantizedConvNd
     if vars(cls).get("__reduce_ex__") is _by_constructor:
         cls.__setstate__ = _set_state
         del cls.__reduce_ex__

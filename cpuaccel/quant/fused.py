@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.jit import is_scripting  # type: ignore[attr-defined]
 
 from cpuaccel import _native
+from cpuaccel._compat import is_tracing
 from cpuaccel.quant import _bound as bound
 
 _native.load()  # registers the ops
@@ -141,7 +142,7 @@ class FusedLayer(Fused):
 
         It is None for Tensor subclasses, and while torch traces or compiles.
         """
-        if type(x) is not Tensor or torch._C._is_tracing() or torch.compiler.is_compiling():
+        if type(x) is not Tensor or is_tracing() or torch.compiler.is_compiling():
             return None
         table = self._buffers.get("table")
         call = self._call  # read once: another thread may change the module meanwhile

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from cpuaccel._compat import OpOverload
 from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.common import torch_names
 
@@ -50,7 +51,7 @@ _NAMES = {function: name for name, function in _FUNCTIONS.items()}
 
 def is_named(target: Any) -> bool:
     """Say whether a graph's function has a name in this format."""
-    return isinstance(target, torch._ops.OpOverload) or target in _NAMES
+    return isinstance(target, OpOverload) or target in _NAMES
 
 
 def name_of(target: Any) -> str:

@@ -11,14 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import (
-    TreeSpec,
-    tree_flatten,
-    tree_unflatten,
-    treespec_dumps,
-    treespec_loads,
-)
 
+from cpuaccel._compat import TreeSpec, tree_flatten, tree_unflatten, treespec_dumps, treespec_loads
 from cpuaccel.compile.capture.memory_overlap import overlaps_itself, span
 from cpuaccel.compile.common.torch_names import dtype_of, name_of
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.immutable_collections import immutable_dict, immutable_list
-from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from cpuaccel import _native
+from cpuaccel._compat import tree_leaves, tree_structure, tree_unflatten
 from cpuaccel._modules import structure_of
 from cpuaccel.compile.bridge import QUANTIZED, torch_fallback, translation
 from cpuaccel.compile.capture import (

@@ -15,15 +15,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import decompositions
 from torch.backends import mkldnn, nnpack
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cpuaccel import _log
+from cpuaccel._compat import (
+    HigherOrderOperator,
+    OpOverload,
+    TorchDispatchMode,
+    decompositions,
+    has_kernel_for_key,
+)
 from cpuaccel._ops import resize as _resize_op  # noqa: F401  cpuaccel::resize
 from cpuaccel.compile.capture import normalize
 from cpuaccel.compile.capture.torch_export import check_time
@@ -115,19 +120,19 @@ def _hides_something(target: Any) -> bool:
     """Say whether a function holds a graph, or decomposes into ops that may depend on a layout."""
     if isinstance(target, _Nested):
         return True
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return False
     schema = target._schema
     is_of_views = any(each.alias_info is not None for each in (*schema.arguments, *schema.returns))
     return (
         not is_of_views
         and schema.name not in _OF_ANY_LAYOUT
-        and torch._C._dispatch_has_kernel_for_dispatch_key(str(target._name), _COMPOSITE)
+        and has_kernel_for_key(str(target._name), _COMPOSITE)
     )
 
 
 _COMPOSITE = "CompositeImplicitAutograd"
-_Nested = torch._ops.HigherOrderOperator
+_Nested = HigherOrderOperator
 
 
 def _traced(program: ExportedProgram) -> Graph | None:
@@ -183,7 +188,7 @@ def _functional_forms(graph: Graph) -> dict[Node, Any]:
     seen: set[Node] = set()
     for node in graph.nodes:
         seen.add(node)
-        if not isinstance(node.target, torch._ops.OpOverload):
+        if not isinstance(node.target, OpOverload):
             continue
         src = node.args[0] if node.args else None
         functional = _functional_of(node.target)
@@ -207,7 +212,7 @@ def _may_be_view(node: Node, functional: Collection[Node]) -> bool:
     if node in functional:
         return False
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return True
     schema = target._schema
     return schema.name in _SILENT_VIEWS or any(each.alias_info for each in schema.returns)
@@ -286,7 +291,7 @@ def _is_functional(graph: Graph) -> bool:
     nodes: Any = graph.nodes
     return not any(
         node.op == "call_function"
-        and isinstance(node.target, torch._ops.OpOverload)
+        and isinstance(node.target, OpOverload)
         and node.target._schema.is_mutable
         for node in nodes
     )

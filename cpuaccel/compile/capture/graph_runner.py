@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from cpuaccel._compat import function_stack_length, get_tracing_state, tree_flatten, tree_unflatten
 from cpuaccel.compile.passes.aliasing import attribute_of
 
 _torch: Any = torch  # its annotations lack what is used here
@@ -59,7 +59,7 @@ def runner(
 
 
 def _is_watched() -> bool:
-    return torch._C._len_torch_function_stack() != 0 or torch._C._get_tracing_state() is not None
+    return function_stack_length() != 0 or get_tracing_state() is not None
 
 
 def unwrapping(spec: Any) -> Callable[[Any], Any]:

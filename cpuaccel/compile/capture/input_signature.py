@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_leaves
 
+from cpuaccel._compat import tree_flatten, tree_leaves
 from cpuaccel.compile.common.pytree_leaves import named_leaves
 
 _SHOWN = 8

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node, Proxy, map_arg
 from torch.fx.proxy import GraphAppendingTracer
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from cpuaccel._compat import PythonReferenceAnalysis, sympy_interp
 from cpuaccel.compile.capture import symbolic_sizes
 
 _aten: Any = torch.ops.aten

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
+from cpuaccel._compat import ConvNd
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot
 from cpuaccel.compile.passes.aliasing import attribute_of
 from cpuaccel.quant._eager_modules import holds_quantized, scales_of
@@ -17,7 +18,7 @@ _TO_QUANTIZED = (torch.quantize_per_tensor, torch.quantize_per_channel)
 
 _FLOAT_LAYERS = (
     *(nn.Linear, nn.Bilinear, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention),
-    nn.modules.conv._ConvNd,
+    ConvNd,
 )
 _FLOAT_PRODUCTS = (
     *(torch.matmul, torch.bmm, torch.mm, torch.addmm, torch.baddbmm, torch.einsum, operator.matmul),

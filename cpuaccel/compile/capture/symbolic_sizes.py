@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Node
-from torch.utils._sympy.printers import PythonPrinter
 
+from cpuaccel._compat import PythonPrinter
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes, Range, Size
 
 

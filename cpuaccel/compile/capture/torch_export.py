@@ -16,8 +16,14 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.export import dynamic_shapes as _torch_shapes
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from cpuaccel._compat import (
+    combine_args,
+    shapes_map_with_path,
+    tree_flatten,
+    tree_leaves,
+    tree_unflatten,
+)
 from cpuaccel._modules import tensors_of
 
 _torch_export: Any = torch.export
@@ -121,10 +127,10 @@ def names_of(
             if isinstance(leaf, Tensor) and isinstance(size, Dim):
                 names[numbers[id(leaf)], dim] = size.__name__
 
-    given: Any = _shapes._combine_args(module, args, kwargs)
+    given: Any = combine_args(module, args, kwargs)
     if isinstance(dynamic.shapes, (tuple, list)):
         given = type(dynamic.shapes)(given.values())
-    _shapes._tree_map_with_path(see, given, dynamic.shapes, tree_name="inputs")
+    shapes_map_with_path(see, given, dynamic.shapes, tree_name="inputs")
     return names
 
 

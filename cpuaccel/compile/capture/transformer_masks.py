@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import transformer
 
+from cpuaccel._compat import CAUSAL_DETECTION, canonical_mask
 from cpuaccel._encoder_padding import encode_without_nesting, may_nest
 
 
@@ -26,13 +26,14 @@ def without_causal_detection() -> Iterator[None]:
     `is_causal` is only a hint about the mask. torch.nn is patched for all threads meanwhile; other
     threads compute the same results, by the mask.
     """
-    torchs: Any = transformer._detect_is_causal_mask
-    module: Any = transformer
-    module._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    torchs = getattr(transformer, CAUSAL_DETECTION)
+    setattr(
+        transformer, CAUSAL_DETECTION, lambda mask, is_causal=None, size=None: is_causal is True
+    )
     try:
         yield
     finally:
-        module._detect_is_causal_mask = torchs
+        setattr(transformer, CAUSAL_DETECTION, torchs)
 
 
 def zero_padding(model: nn.Module) -> None:
@@ -60,7 +61,7 @@ def _encode(
             self, src, mask, src_key_padding_mask, is_causal
         )
         return found
-    padding: Any = F._canonical_mask(
+    padding: Any = canonical_mask(
         src_key_padding_mask, "src_key_padding_mask", None, "mask", src.dtype
     )
     dropped = _dropped(self, padding)

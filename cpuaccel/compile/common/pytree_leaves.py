@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+from cpuaccel._compat import keystr, tree_flatten_with_path, tree_leaves
 
 
 def named_leaves(name: str, tree: Any) -> list[tuple[str, Any]]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from torch._guards import CompileContext
 
 from cpuaccel import _log, _native
+from cpuaccel._compat import CompileContext
 
 _MAX_REPORTS = 256
 

@@ -29,9 +29,9 @@ def graph_key(gm: GraphModule, inputs: Sequence[Any], settings: Any) -> str:
 
 def save(key: str, report: Report) -> None:
     """Save `report` to disk if Inductor caches the graph there; errors are only logged."""
-    from torch._inductor import config
+    from cpuaccel._compat import inductor_config
 
-    if config.force_disable_caches or not config.fx_graph_cache:
+    if inductor_config.force_disable_caches or not inductor_config.fx_graph_cache:
         return
     try:
         write_atomically(_path(key), json.dumps(asdict(report)))
@@ -49,9 +49,9 @@ def load(key: str, compile_id: str) -> Report | None:
 
 
 def _path(key: str) -> Path:
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
+    from cpuaccel._compat import inductor_cache_dir
 
-    return Path(cache_dir()) / "cpuaccel" / f"{key}.json"
+    return Path(inductor_cache_dir()) / "cpuaccel" / f"{key}.json"
 
 
 def _described(value: Any) -> str:

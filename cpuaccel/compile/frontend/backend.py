@@ -26,10 +26,9 @@ def compile(
 
     `mode` and `options` are what `torch.compile` was given, and mean what they mean to Inductor.
     """
-    from torch._inductor import compile_fx as inductor
-    from torch._inductor import config
+    from cpuaccel._compat import inductor_compile_fx, inductor_config
 
-    compile_fx = cast("Callable[..., Callable[..., Any]]", inductor.compile_fx)
+    compile_fx = cast("Callable[..., Callable[..., Any]]", inductor_compile_fx.compile_fx)
     patches = _patches(mode, options)
     if torch.is_grad_enabled() and _needs_gradients(example_inputs):
         # A graph that may be trained: Inductor compiles it, and calls cpuaccel's GEMMs and GNN ops.
@@ -39,11 +38,11 @@ def compile(
         return compile_fx(gm, example_inputs, config_patches=patches)
     # Dynamo's guards check the same sizes; the asserts would cost a microsecond for each weight.
     patches.setdefault("size_asserts", False)
-    if patches.get("freezing", config.freezing) and _regions_pack_frozen_weights(gm):
+    if patches.get("freezing", inductor_config.freezing) and _regions_pack_frozen_weights(gm):
         patches["freezing"] = False
     interpolate.replace_calls(gm)
     tuning_cache.load()
-    max_autotune = patches.get("max_autotune", config.max_autotune)
+    max_autotune = patches.get("max_autotune", inductor_config.max_autotune)
     timed = max_autotune and not settings.get("deterministic")
     graph_pass = inductor_pass.add_to(patches, timed=timed)
     key = report_cache.graph_key(gm, example_inputs, (mode, options, graph_pass.uuid()))
@@ -100,7 +99,7 @@ def _regions_pack_frozen_weights(gm: GraphModule) -> bool:
 
 
 def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
-    from torch._inductor import list_mode_options
+    from cpuaccel._compat import list_mode_options
 
     patches: dict[str, Any] = {}
     if mode is not None and mode != "default":

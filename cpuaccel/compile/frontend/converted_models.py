@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
-from torch.utils._pytree import tree_map
 
 from cpuaccel import _engine_state, _log
+from cpuaccel._compat import tree_map
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, ChangeCounter
 from cpuaccel.compile.capture.quantized_models import has_float_layers, is_converted, snapshot_of
 from cpuaccel.compile.validate.comparison import compare
@@ -67,7 +67,7 @@ def _unguarded(options: dict[str, Any]) -> dict[str, Any]:
 
     No other code has the lowered model; a snapshot checks the model that it was made from.
     """
-    from torch._inductor import list_mode_options
+    from cpuaccel._compat import list_mode_options
 
     mode = options.get("mode")
     given = list_mode_options().get(mode, {}) if mode else options.get("options") or {}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torch._guards import TracingContext
-from torch._inductor import config, custom_graph_pass
 from torch.fx import Graph, Node
 
 from cpuaccel import _engine_state, _log, _native
 from cpuaccel import config as settings
+from cpuaccel._compat import TracingContext, inductor_config, inductor_graph_pass
 from cpuaccel._inductor import keys
 from cpuaccel.compile.bridge import torch_fallback
 from cpuaccel.compile.common import report
@@ -23,14 +22,14 @@ _COMPILE = Path(__file__).parents[1]
 
 _NAME = "post_grad_custom_pre_pass"
 
-_Aware: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)
+_Aware: Any = getattr(inductor_graph_pass, "CustomInferenceAwareGraphPass", None)
 """The base of passes that are told whether a graph is for inference; torch 2.10 has none."""
-_Base: Any = _Aware or custom_graph_pass.CustomGraphPass
+_Base: Any = _Aware or inductor_graph_pass.CustomGraphPass
 
 
 def add_to(patches: dict[str, Any], timed: bool) -> GraphPass:
     """Add cpuaccel's pass to Inductor's configuration patches, after the user's own pass."""
-    before = patches.get(_NAME, getattr(config, _NAME))
+    before = patches.get(_NAME, getattr(inductor_config, _NAME))
     added = patches[_NAME] = GraphPass(before, dict(patches), timed)
     return added
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from cpuaccel import _engine_state, _log, _native, _transforms
+from cpuaccel._compat import dispatch_stack_length, tree_leaves
 from cpuaccel.compile.capture import input_signature, training_mode
 from cpuaccel.compile.capture.capture import Capture
 from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
@@ -362,6 +362,6 @@ def _is_transformed() -> bool:
     """Say whether forward is being traced or differentiated: then the model itself has to run."""
     return (
         torch.compiler.is_dynamo_compiling()
-        or torch._C._len_torch_dispatch_stack() != 0
+        or dispatch_stack_length() != 0
         or _transforms.transformed()
     )

@@ -103,7 +103,7 @@ def _check(model: Any, path: str | os.PathLike[str]) -> Path:
 def _compile(
     program: Any, path: Path, freeze: bool, facts: dict[str, Any], configs: dict[str, Any]
 ) -> None:
-    from torch._inductor import aoti_compile_and_package
+    from cpuaccel._compat import aoti_compile_and_package
 
     said = {  # a C++ program can read it from the package
         "cpuaccel": facts["cpuaccel"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import logging
 import os
 import platform
@@ -15,9 +14,9 @@ from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from cpuaccel import _log, _native
+from cpuaccel._compat import quantized_decomposed, tree_flatten, tree_unflatten
 from cpuaccel.compile.bridge import region_op as _region_op  # noqa: F401  torch's ops in its place
 from cpuaccel.compile.bridge.plan_text import check_digest
 from cpuaccel.compile.capture.call_signature import Call, with_strides_of
@@ -235,7 +234,7 @@ def _flat(facts: dict[str, Any], parts: dict[str, bytearray]) -> nn.Module:
         if name == REGION:
             check_digest(args[2])
         elif name.startswith("quantized_decomposed."):
-            importlib.import_module("cpuaccel._decomposed_ops")
+            quantized_decomposed()  # defines the ops
     memory: dict[str, Tensor] = {}
     weights = {}
     for name, (part, dtype, shape, stride, offset) in facts["weights"].items():
@@ -290,7 +289,7 @@ def _package(stream: IO[bytes], facts: dict[str, Any]) -> Callable[..., Any]:
             f"compiled for torch {facts['torch']}, this is torch {torch.__version__}: compile it"
             " here, with cpuaccel.aot_compile"
         )
-    from torch._inductor import aoti_load_package
+    from cpuaccel._compat import aoti_load_package
 
     # The descriptor is the file that was verified, even if the path is another file by now. torch
     # wants a path that ends in .pt2.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, treespec_dumps, treespec_loads
 
+from cpuaccel._compat import tree_leaves, treespec_dumps, treespec_loads
 from cpuaccel.compile.bridge import op_json
 from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.capture.graph_runner import bound_region, unwrapping

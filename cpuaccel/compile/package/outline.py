@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.fx import Node
-from torch.utils._pytree import tree_leaves
 
+from cpuaccel._compat import tree_leaves
 from cpuaccel.compile.bridge.op_json import GETITEM
 from cpuaccel.compile.common.torch_names import name_of
 from cpuaccel.compile.package.schemas import REGION

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
 
 import torch
 from torch.fx import Graph, Node
@@ -68,13 +67,12 @@ def mark_for_torch(graph: Graph, regions: list[Region]) -> None:
 
 def _mark(node: Node) -> None:
     # Imported here because `optimize` imports this package and never runs Inductor.
-    from torch._inductor import lowering
+    from cpuaccel._compat import inductor_lowering
 
-    inductor: Any = lowering
     node.meta[TO_TORCH] = True
-    if node.target not in inductor.lowerings:
+    if node.target not in inductor_lowering.lowerings:
         # Inductor does this too, but raises if the environment variable CI is set.
-        inductor.make_fallback(node.target, warn=False, override_decomp=True)
+        inductor_lowering.make_fallback(node.target, warn=False, override_decomp=True)
 
 
 def _is_of_a_region(node: Node) -> bool:

@@ -7,12 +7,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
-from torch._inductor.pattern_matcher import stable_topological_sort
 from torch.fx import Graph, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from cpuaccel._compat import detect_fake_mode, stable_topological_sort, tree_flatten, tree_unflatten
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel.compile.bridge import region_op as _region_op  # noqa: F401  the fake kernel
 from cpuaccel.compile.bridge import torch_fallback

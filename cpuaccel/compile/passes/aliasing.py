@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves
+
+from cpuaccel._compat import OpOverload, tree_leaves
 
 
 def attribute_of(captured: GraphModule, node: Node) -> Any:
@@ -17,7 +17,7 @@ def attribute_of(captured: GraphModule, node: Node) -> Any:
 
 def mutated_by(graph: Graph) -> set[Node]:
     """Return the nodes that ops of a graph mutate."""
-    ops = (node for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload))
+    ops = (node for node in graph.nodes if isinstance(node.target, OpOverload))
     return {each for node in ops for each in aliased_by(node, written=True)}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves
 
+from cpuaccel._compat import OpOverload, tree_leaves
 from cpuaccel.compile.bridge.torch_fallback import VIEWS
 from cpuaccel.compile.passes.aliasing import aliased_by
 
@@ -68,7 +68,7 @@ def _returned_or_aliased(output: Node) -> set[Node]:
         if node in found:
             continue
         found.add(node)
-        if node.target in VIEWS or not isinstance(node.target, torch._ops.OpOverload):
+        if node.target in VIEWS or not isinstance(node.target, OpOverload):
             left += node.all_input_nodes
         else:
             left += aliased_by(node)
@@ -77,7 +77,7 @@ def _returned_or_aliased(output: Node) -> set[Node]:
 
 def _is_constant(node: Node, values: dict[Node, Tensor]) -> bool:
     op = node.target
-    if node.op != "call_function" or not isinstance(op, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(op, OpOverload):
         return False
     if any(isinstance(each, torch.SymInt) for each in tree_leaves((node.args, node.kwargs))):
         return False

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._inductor.decomposition import select_decomp_table
 
+from cpuaccel._compat import select_decomp_table
 from cpuaccel._ops import resize
 from cpuaccel.compile.bridge import DECOMPOSITIONS, TRANSLATIONS
 from cpuaccel.compile.passes import linear_from_bmm

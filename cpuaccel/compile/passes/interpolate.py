@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch._C._functorch import is_functorch_wrapped_tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
+from cpuaccel._compat import FakeTensor, is_functorch_tensor
 from cpuaccel._inductor.nodes import keep_origin
 from cpuaccel._ops import resize
 from cpuaccel.compile.bridge.translation import Fallback
@@ -45,7 +44,7 @@ def _arguments(node: Node) -> tuple[Any, ...]:
     given = bound.arguments
     images, mode, align_corners = given["input"], given["mode"], given["align_corners"]
     value = images.meta.get("example_value") if isinstance(images, Node) else None
-    if not isinstance(value, FakeTensor) or is_functorch_wrapped_tensor(value):
+    if not isinstance(value, FakeTensor) or is_functorch_tensor(value):
         raise Fallback("a transform, or a tensor subclass")
     if value.dim() != 4:
         raise Fallback("not a batch of 2-D images")

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_structure
 
+from cpuaccel._compat import tree_leaves, tree_structure
 from cpuaccel.compile.common.pytree_leaves import named_leaves
 from cpuaccel.compile.validate import bounds
 

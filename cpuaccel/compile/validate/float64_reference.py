@@ -12,12 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import Interpreter
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from cpuaccel import _decomposed_ops  # noqa: F401  it defines torch.ops.quantized_decomposed
+from cpuaccel._compat import quantized_decomposed, tree_flatten, tree_map, tree_unflatten
 from cpuaccel.compile.capture import capture
 
-_decomposed: Any = torch.ops.quantized_decomposed
+_decomposed = quantized_decomposed()
 
 
 def result(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

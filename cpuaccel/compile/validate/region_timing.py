@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from torch._guards import tracing
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
 
 from cpuaccel import _log
+from cpuaccel._compat import tracing, unset_fake_temporarily
 from cpuaccel._interleaved_timing import medians
 from cpuaccel.compile.bridge import QUANTIZED, torch_fallback
 from cpuaccel.compile.partition.cost import Choice
@@ -102,7 +101,7 @@ def time_region(region: Region, patches: dict[str, Any]) -> Times:
 def _inductor(
     text: str, inputs: Sequence[Tensor], constants: Sequence[Tensor], patches: dict[str, Any]
 ) -> Callable[..., Any]:
-    from torch._inductor import compile_fx as inductor
+    from cpuaccel._compat import inductor_compile_fx
 
     count = len(inputs)
 
@@ -110,7 +109,7 @@ def _inductor(
         return torch_fallback.run(tensors[:count], tensors[count:], text)
 
     tensors = [*inputs, *constants]
-    compile_fx = cast("Callable[..., Callable[..., Any]]", inductor.compile_fx)
+    compile_fx = cast("Callable[..., Callable[..., Any]]", inductor_compile_fx.compile_fx)
     return compile_fx(make_fx(by_torch)(*tensors), tensors, config_patches=patches)
 
 

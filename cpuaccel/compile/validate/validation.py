@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from cpuaccel import _interleaved_timing, _log, _native
+from cpuaccel._compat import tree_map
 from cpuaccel._modules import tensors_of
 from cpuaccel.compile.capture.capture import Capture
 from cpuaccel.compile.capture.memory_overlap import overlaps_itself

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import aggr
 
 from cpuaccel import _native
+from cpuaccel._compat import get_tracing_state
 from cpuaccel.gnn import _edges
 
 REDUCTIONS: dict[str, str] = {
@@ -119,7 +120,7 @@ class FastLayer(nn.Module):
             return "hooks inside propagation"
         if me.flow != "source_to_target":
             return "flow from target to source"
-        if torch._C._get_tracing_state() is not None:
+        if get_tracing_state() is not None:
             return "torch.jit traces it"
         return ""
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
+
+from cpuaccel._compat import has_any_global_hook
 
 _LINEAR = (nn.Linear, pyg.Linear)
 _ROW_WISE = (
@@ -31,7 +32,7 @@ def is_unmodified(module: Any, classes: tuple[type, ...] = _LINEAR) -> bool:
             or module._backward_hooks
             or module._backward_pre_hooks
         )
-        and not _has_any_global_hook()  # type: ignore[no-untyped-call]
+        and not has_any_global_hook()
     )
 
 

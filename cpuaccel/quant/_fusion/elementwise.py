@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
 
+from cpuaccel._compat import OpOverload, OpOverloadPacket
 from cpuaccel.quant._torch_ao import QuantizedOp, kind_of
 
 _ARITHMETIC = ("abs", "add", "div", "mul", "neg", "pow", "square", "sub", "true_divide")
@@ -112,9 +113,9 @@ VIEW_MODULES: frozenset[type[nn.Module]] = frozenset([nn.Flatten, nn.Unflatten])
 
 def op_name(target: object) -> str:
     """Return the name of a torch op, such as `quantized::add`, or an empty string."""
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return str(target._schema.name)
-    if isinstance(target, torch._ops.OpOverloadPacket):
+    if isinstance(target, OpOverloadPacket):
         return str(target._qualified_op_name)
     return target.name if isinstance(target, QuantizedOp) else ""
 
@@ -182,7 +183,7 @@ def mutates(node: Node, module: nn.Module | None) -> bool:
     if node.op != "call_function":
         return False
     target: Any = node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return bool(target._schema.is_mutable)
     name = str(getattr(target, "__name__", ""))
     in_place_operator = target is getattr(operator, name, None) and name in _IN_PLACE_OPERATORS
@@ -227,9 +228,9 @@ def _schema_argument(node: Node, name: str) -> object:
 
 def schemas(target: object) -> list[Any]:
     """Return the schemas of a torch op; an empty list for any other function."""
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return [target._schema]
-    if isinstance(target, torch._ops.OpOverloadPacket):
+    if isinstance(target, OpOverloadPacket):
         names: list[str] = target.overloads()  # type: ignore[no-untyped-call]
         return [getattr(target, name)._schema for name in names]
     return target.schemas if isinstance(target, QuantizedOp) else []

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.node import Argument, map_arg
 
+from cpuaccel._compat import quantized_tensor
 from cpuaccel.quant._fusion.aliases import shared_and_mutated
 from cpuaccel.quant._fusion.elementwise import argument, op_name, schemas
 from cpuaccel.quant._fusion.layers import has_own_quantizer, keeps_quantizer
@@ -155,9 +156,8 @@ def _is_quint8_or_float(value: Tensor) -> bool:
 
 def all_values(scale: float, zero_point: int) -> Tensor:
     """Return the 256 quint8 values of a quantizer, in order."""
-    return torch._make_per_tensor_quantized_tensor(
-        torch.arange(256, dtype=torch.uint8), scale, zero_point
-    )
+    found: Tensor = quantized_tensor(torch.arange(256, dtype=torch.uint8), scale, zero_point)
+    return found
 
 
 def find_regions(model: Model) -> tuple[Values, list[Region]]:

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import Argument
 
-from cpuaccel import _decomposed_ops  # noqa: F401  it defines torch.ops.quantized_decomposed
+from cpuaccel._compat import quantized_decomposed, quantized_tensor
 from cpuaccel.quant._lowering.values import Quantizer
 
-_decomposed: Any = torch.ops.quantized_decomposed
+_decomposed = quantized_decomposed()
 _EPSILON = float(torch.finfo(torch.float32).eps)
 
 
@@ -73,6 +73,4 @@ class Emitter:
 
     def quantized_tensor(self, q: Argument, quantizer: Quantizer) -> Node:
         """One of torch's quantized tensors, for nodes that are not lowered."""
-        return self.call(
-            torch._make_per_tensor_quantized_tensor, q, quantizer.scale, quantizer.zero_point
-        )
+        return self.call(quantized_tensor, q, quantizer.scale, quantizer.zero_point)

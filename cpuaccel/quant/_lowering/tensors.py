@@ -20,8 +20,8 @@ _KEEPING_FUNCTIONS = keeping.KEEPING_FUNCTIONS | {
     *(
         torch.adaptive_avg_pool1d,
         torch.avg_pool1d,
-        torch._C._nn.avg_pool2d,
-        torch._C._nn.avg_pool3d,
+        F.avg_pool2d,
+        F.avg_pool3d,
     ),
     *(F.adaptive_avg_pool1d, F.avg_pool1d, F.max_pool3d, torch.max_pool3d, F.upsample),
     *(F.hardtanh, F.hardtanh_, F.relu, F.relu6, torch.relu, torch.relu_, torch.clamp, torch.stack),

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Node
-from torch.utils._python_dispatch import _disable_current_modes
 
+from cpuaccel._compat import disable_current_modes
 from cpuaccel.compile.bridge._arguments import arguments_of, only_user
 from cpuaccel.compile.bridge.quantized.tensors import CODES, Quantizer, quantizer_of, source_of
 from cpuaccel.compile.bridge.translation import Translation
@@ -105,7 +105,7 @@ class QuantizeChain:
         return [min(max(code, low), high) for code in range(CODES)]
 
     def _applied(self, values: Tensor) -> Tensor:
-        with _disable_current_modes():
+        with disable_current_modes():
             for node in self.functions:
                 target: Any = node.target
                 values = target(values, *node.args[1:], **node.kwargs)

@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Node
-from torch.utils._python_dispatch import _disable_current_modes
 
-from cpuaccel import _decomposed_ops  # noqa: F401  it defines torch.ops.quantized_decomposed
+from cpuaccel._compat import disable_current_modes, quantized_decomposed
 
-_decomposed: Any = torch.ops.quantized_decomposed
+_decomposed = quantized_decomposed()
 
 QUANTIZE = _decomposed.quantize_per_tensor.default
 DEQUANTIZE = _decomposed.dequantize_per_tensor.default
@@ -37,13 +36,13 @@ class Quantizer:
 
     def real(self) -> Tensor:
         """Return the real values of the codes 0 to 255."""
-        with _disable_current_modes():
+        with disable_current_modes():
             codes = torch.arange(CODES, dtype=torch.float32)
             return (codes - self.zero_point) * self.scale
 
     def codes(self, real: Tensor) -> Tensor:
         """Quantize float32, as quantize_per_tensor does."""
-        with _disable_current_modes():
+        with disable_current_modes():
             # torch's kernels multiply by the inverse too.
             steps = torch.round(real * (1.0 / self.scale)) + self.zero_point
             return torch.clamp(torch.nan_to_num(steps, nan=255.0), 0, 255).to(torch.uint8)
