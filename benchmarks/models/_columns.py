@@ -88,6 +88,23 @@ COLUMNS: tuple[Column, ...] = (
         in_torch=True,
         missing=_plugin.optimize_missing,
     ),
+    Column("pt2e", _pt2e.eager, peer=True, in_torch=True, missing=_pt2e.missing),
+    Column(
+        "pt2e+eager",
+        partial(_pt2e.eager, for_cpuaccel=True),
+        plugin=True,
+        peer=True,
+        in_torch=True,
+        missing=lambda: _plugin.optimize_missing() or _pt2e.missing(),
+    ),
+    Column(
+        "pt2e+optimize",
+        _pt2e.optimized,
+        plugin=True,
+        peer=True,
+        in_torch=True,
+        missing=lambda: _plugin.optimize_missing() or _pt2e.missing(),
+    ),
     Column(
         "pt2e+inductor",
         _pt2e.with_inductor,
@@ -139,6 +156,8 @@ RATIOS: tuple[Ratio, ...] = (
     Ratio("cpuaccel+optimize", "openvino"),
     Ratio("pt2e+cpuaccel", "cpuaccel"),
     Ratio("pt2e+cpuaccel", "pt2e+inductor"),
+    Ratio("pt2e+eager", "pt2e"),
+    Ratio("pt2e+optimize", "cpuaccel+optimize"),
 )
 
 

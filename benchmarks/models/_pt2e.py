@@ -30,6 +30,18 @@ def dynamic_note() -> str:
     return note().replace("static", "dynamic")
 
 
+def eager(job: Job, for_cpuaccel: bool = False) -> Runner:
+    """Quantizes `job`; calls run in eager mode, on cpuaccel by a plan."""
+    converted = _converted(job, False, for_cpuaccel)
+
+    def run() -> object:
+        with torch.no_grad():
+            return converted(job.x)
+
+    run()
+    return run
+
+
 def with_inductor(job: Job, dynamic: bool = False) -> Runner:
     """Quantizes `job` and compiles it with Inductor, which needs frozen weights for int8 layers."""
     from torch._inductor import config

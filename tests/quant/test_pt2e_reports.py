@@ -1,0 +1,136 @@
+"""Models of public reports about PT2E on CPUs: with cpuaccel they run on integers and are right."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+pytest.importorskip("torchao", reason="requirements/dev.txt has torchao, which is not installed")
+
+from compile._compiled import needs_onednn
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
+    X86InductorQuantizer,
+    get_default_x86_inductor_quantization_config,
+)
+
+import cpuaccel
+from cpuaccel.quant.pt2e import X86Quantizer
+
+pytestmark = needs_onednn
+
+
+def _converted(
+    model: nn.Module, quantizer: X86InductorQuantizer, *inputs: Tensor, dynamic: bool = False
+) -> GraphModule:
+    exported = torch.export.export(model.eval(), inputs).module()
+    quantizer.set_global(get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
+    prepared = prepare_pt2e(exported, quantizer)
+    with torch.no_grad():
+        prepared(*inputs)
+        return convert_pt2e(prepared)
+
+
+def _kinds(model: GraphModule, *inputs: Tensor) -> list[str]:
+    """Compare eager calls on and off, and return the ops of the plan's steps."""
+    with torch.no_grad():
+        found = model(*inputs)
+        with cpuaccel.enabled(False):
+            expected = model(*inputs)
+        steps = [s for plan in cpuaccel.explain(model, inputs).plans for s in plan.steps]
+    assert (found - expected).abs().max() <= 0.03 * expected.abs().max()
+    return [kind for step in steps for kind in step.kinds.split("+")]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_one_linear_layer(dynamic: bool) -> None:
+    """pytorch/pytorch 108638: Inductor ran the layer of 1024 x 1024 weights in float."""
+    torch.manual_seed(0)
+    x = torch.randn(16, 1024)
+    model = _converted(
+        nn.Sequential(nn.Linear(1024, 1024)), X86InductorQuantizer(), x, dynamic=dynamic
+    )
+    kinds = _kinds(model, x)
+    assert kinds == (["q_linear_dynamic"] if dynamic else ["quantize", "q_linear"])
+
+
+def test_a_converted_convolution_is_a_quantized_convolution() -> None:
+    """pytorch/ao 3609, pytorch/pytorch 144434: eager calls ran float layers between quantizers."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 16, 3, stride=2)
+            self.norm = nn.BatchNorm2d(16)
+            self.last = nn.Conv2d(16, 8, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(torch.relu(self.norm(self.conv(x))))
+
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 33, 33).contiguous(memory_format=torch.channels_last)
+    kinds = _kinds(_converted(Net(), X86InductorQuantizer(), x), x)
+    assert kinds.count("q_conv") == 2
+    assert "Convolution" not in kinds
+
+
+class _Unit(nn.Module):
+    """The unit of ShuffleNetV2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 3, padding=1)
+        self.branch = nn.Sequential(
+            nn.Conv2d(16, 16, 1, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False),
+            nn.BatchNorm2d(16),
+            nn.Conv2d(16, 16, 1, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+        )
+        self.last = nn.Conv2d(32, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        left, right = torch.relu(self.stem(x)).chunk(2, dim=1)
+        y = torch.cat((left, self.branch(right)), dim=1)
+        n, c, h, w = y.shape
+        y = y.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
+        return self.last(y)
+
+
+@pytest.mark.parametrize("quantizer", [X86InductorQuantizer, X86Quantizer])
+def test_a_unit_of_shufflenet_keeps_its_accuracy(quantizer: type[X86InductorQuantizer]) -> None:
+    """intel/torch-xpu-ops 3489: the scores of an int8 shufflenet_v2_x1_0 were noise."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 16, 16)
+    net = _Unit().eval()
+    model = _converted(copy.deepcopy(net), quantizer(), x)
+    assert _kinds(model, x).count("q_conv") == 5
+    with torch.no_grad():
+        found, exact = model(x), net(x)
+    assert torch.cosine_similarity(found.flatten(), exact.flatten(), 0) > 0.999
+
+
+def test_weights_that_are_quantized_in_each_call() -> None:
+    """convert_pt2e(fold_quantize=False) leaves float weights before a quantize."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 12, 12)
+    net = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 8, 3))
+    exported: Any = torch.export.export(net.eval(), (x,)).module()
+    quantizer = X86Quantizer()
+    quantizer.set_global(get_default_x86_inductor_quantization_config())
+    prepared = prepare_pt2e(exported, quantizer)
+    with torch.no_grad():
+        prepared(x)
+        model = convert_pt2e(prepared, fold_quantize=False)
+        found = model(x)
+        with cpuaccel.enabled(False):
+            expected = model(x)
+    assert (found - expected).abs().max() <= 0.03 * expected.abs().max()
