@@ -21,7 +21,7 @@ Case quantize_case(int64_t count) {
     return candidates(kernels::quantize_kernels(), [=](auto* function) {
       return [=] {
         parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-          function(src->data() + begin, dst->data() + begin, end - begin, 33.0f, 57.0f, 0);
+          function(src->data() + begin, dst->data() + begin, end - begin, {33.0f, 0.0f, 57, 0});
         });
       };
     });

@@ -15,6 +15,7 @@
 #include "base/plugin.h"
 #include "ops/engine.h"
 #include "ops/overrides.h"
+#include "ops/torch_compat.h"
 #include "ops/torch_kernel.h"
 #include "torch_ao/overrides.h"
 #include "torch_ao/serialization.h"
@@ -27,6 +28,12 @@ void at_parallel_for(int64_t begin, int64_t end, int64_t grain_size, const Range
 }
 
 int at_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+
+// When the library is loaded, because plans run while the overrides are off too.
+[[maybe_unused]] const bool kZeroPointsAreSet = [] {
+  kernels::set_zero_point_added(torch_compat::kZeroPointAdded);
+  return true;
+}();
 
 using Libraries = std::vector<std::unique_ptr<torch::Library>>;
 

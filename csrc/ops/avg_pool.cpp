@@ -112,7 +112,7 @@ at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output_si
       reason = windows_fallback_reason(rows, columns, std::nullopt);
       if (reason == nullptr) {
         CPUACCEL_KERNEL_CALL(adaptive_avg_pool2d);
-        return averages(self, rows, columns, std::nullopt, AvgpoolHalves::even_byte);
+        return averages(self, rows, columns, std::nullopt, kernels::halves_of_means());
       }
     }
     report_fallback(kName.text, reason);
@@ -200,7 +200,7 @@ at::Tensor mean_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool ke
         const std::array<int64_t, 4> sizes{self.size(0), self.size(1), 1, 1};
         const auto result = empty_quantized_as(self, at::IntArrayRef(sizes.data(), keepdim ? 4 : 2),
                                                at::MemoryFormat::Contiguous);
-        average(self, rows, columns, std::nullopt, AvgpoolHalves::even_byte, result);
+        average(self, rows, columns, std::nullopt, kernels::halves_of_means(), result);
         return result;
       }
     }

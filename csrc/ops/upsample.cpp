@@ -10,6 +10,7 @@
 
 #include "base/parallel.h"
 #include "kernels/bilinear/bilinear.h"
+#include "kernels/zero_point.h"
 #include "ops/images.h"
 #include "ops/kernel_call.h"
 #include "ops/override.h"
@@ -122,6 +123,12 @@ Taps bilinear_taps(int64_t size, int64_t count, bool align_corners, Scale scale)
   return taps;
 }
 
+// 1 if torch rounds halves to odd bytes: it adds an odd zero point after rounding.
+int32_t odd_zero_point(const at::Tensor& images) {
+  const bool after = kernels::zero_point_added() == kernels::ZeroPointAdded::after_rounding;
+  return after ? static_cast<int32_t>(per_tensor(images).zero_point & 1) : 0;
+}
+
 template <OpName kName>
 at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_size,
                                bool align_corners, Scale scales_h, Scale scales_w) {
@@ -140,7 +147,8 @@ at::Tensor upsample_bilinear2d(const at::Tensor& self, at::IntArrayRef output_si
                             .OH = height,
                             .OW = width,
                             .rows = rows.data(),
-                            .columns = columns.data()},
+                            .columns = columns.data(),
+                            .odd = odd_zero_point(self)},
                            bytes(self), mutable_bytes(images));
       return with_torch_strides(images, self);
     }

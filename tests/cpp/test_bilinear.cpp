@@ -98,7 +98,9 @@ void check(BilinearFunction* function, const Case& c) {
 
 TEST_P(BilinearTest, EveryChannelCount) {
   for (int64_t channels = 1; channels <= 100; ++channels) {
-    check(GetParam().function, Case(1, 3, 4, channels, 5, 7));
+    Case c(1, 3, 4, channels, 5, 7);
+    c.call.odd = static_cast<int32_t>(channels % 2);
+    check(GetParam().function, c);
   }
 }
 
@@ -110,7 +112,8 @@ TEST_P(BilinearTest, EverySize) {
   }
 }
 
-// Weights of a quarter have exact products, so even halves are exact; they round to even.
+// Weights of a quarter have exact products, so even halves are exact; they round to even, or to
+// odd.
 TEST_P(BilinearTest, ExactAtTwiceTheSize) {
   Case c(1, 2, 2, 96, 4, 4);
   const std::vector<BilinearTap> taps{
@@ -121,12 +124,15 @@ TEST_P(BilinearTest, ExactAtTwiceTheSize) {
   GuardedVector<float> between(2 * 96);
   GuardedVector<uint8_t> dst(4 * 96);
   int halves = 0;
-  for (int64_t oh = 0; oh < 4; ++oh) {
+  for (int64_t row = 0; row < 8; ++row) {
+    const int64_t oh = row % 4;
+    c.call.odd = static_cast<int32_t>(row / 4);
     GetParam().function(c.call, c.src.data(), oh, dst.data(), between.data());
     for (int64_t i = 0; i < 4 * 96; ++i) {
       const double value = c.value(0, oh, i / 96, i % 96);
       halves += std::fabs(value - std::floor(value) - 0.5) == 0.0 ? 1 : 0;
-      EXPECT_EQ(dst[static_cast<size_t>(i)], to_byte(value)) << oh << " " << i;
+      const double rounded = std::nearbyint(value - c.call.odd) + c.call.odd;
+      EXPECT_EQ(dst[static_cast<size_t>(i)], to_byte(rounded)) << oh << " " << i;
     }
   }
   EXPECT_GT(halves, 20);

@@ -162,7 +162,7 @@ struct Problem {
       const float result = dst(f32.data()).at(n, h, l)[e];
       ASSERT_NEAR(result, sum, tolerance) << "n " << n << ", h " << h << ", l " << l << ", e " << e;
       uint8_t code = 0;
-      quantize_ref(&result, &code, 1, 1.0f / dst_q.scale, static_cast<float>(dst_q.zero_point), 0);
+      quantize_ref(&result, &code, 1, quantize_by(1.0f / dst_q.scale, dst_q.zero_point));
       ASSERT_EQ(dst(bytes.data()).at(n, h, l)[e], code);
     }
   }

@@ -7,6 +7,7 @@
 #include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/quantize/quantize.h"
+#include "kernels/zero_point.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -17,11 +18,28 @@ class QuantizeTest : public testing::TestWithParam<Row> {};
 INSTANTIATE_TEST_SUITE_P(Rows, QuantizeTest, testing::ValuesIn(usable_rows(quantize_kernels())),
                          RowName());
 
+constexpr auto kBefore = ZeroPointAdded::before_rounding;
+constexpr auto kAfter = ZeroPointAdded::after_rounding;
+
+// Restores after a test where the zero point is added.
+class Added {
+ public:
+  explicit Added(ZeroPointAdded where) : before_(zero_point_added()) {
+    set_zero_point_added(where);
+  }
+  ~Added() { set_zero_point_added(before_); }
+  Added(const Added&) = delete;
+  Added& operator=(const Added&) = delete;
+
+ private:
+  ZeroPointAdded before_;
+};
+
 // The formula of quantize.h. The product of two floats is exact in double. Its sum with an integer
 // is exact too, because the product is less than 2^20 here.
-uint8_t expected_value(float src, float inverse_scale, int32_t zero_point) {
-  const double sum = static_cast<double>(src) * inverse_scale + zero_point;
-  const double rounded = std::nearbyint(static_cast<double>(static_cast<float>(sum)));
+uint8_t expected_value(float src, const QuantizeBy& by) {
+  const double sum = static_cast<double>(src) * by.inverse_scale + by.before;
+  const double rounded = std::nearbyint(static_cast<double>(static_cast<float>(sum))) + by.after;
   return static_cast<uint8_t>(std::fmin(std::fmax(rounded, 0.0), 255.0));
 }
 
@@ -30,16 +48,16 @@ TEST_P(QuantizeTest, EveryLengthAndZeroPoint) {
   std::normal_distribution<float> normal(0.0f, 4.0f);
   for (int64_t count = 1; count <= 100; ++count) {
     const auto zero_point = static_cast<int32_t>(count * 37 % 256);
-    const float inverse_scale = 1.0f / 0.043f;
+    const Added added(count % 2 == 0 ? kBefore : kAfter);
+    const QuantizeBy by = quantize_by(1.0f / 0.043f, zero_point);
     GuardedVector<float> src(static_cast<size_t>(count));
     for (auto& value : src) {
       value = normal(generator);
     }
     GuardedVector<uint8_t> dst(static_cast<size_t>(count) + 1, 0xa5);
-    GetParam().function(src.data(), dst.data(), count, inverse_scale,
-                        static_cast<float>(zero_point), 0);
+    GetParam().function(src.data(), dst.data(), count, by);
     for (size_t i = 0; i < src.size(); ++i) {
-      EXPECT_EQ(dst[i], expected_value(src[i], inverse_scale, zero_point)) << count << " " << i;
+      EXPECT_EQ(dst[i], expected_value(src[i], by)) << count << " " << i;
     }
     EXPECT_EQ(dst.back(), 0xa5) << "wrote past the end at length " << count;
   }
@@ -48,11 +66,18 @@ TEST_P(QuantizeTest, EveryLengthAndZeroPoint) {
 TEST_P(QuantizeTest, TiesGoToEven) {
   const GuardedVector<float> src{0.5f, 1.5f, 2.5f, 3.5f, -0.5f, -1.5f, 254.5f, 255.5f};
   GuardedVector<uint8_t> dst(src.size());
-  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 0.0f, 0);
-  EXPECT_EQ(dst, (GuardedVector<uint8_t>{0, 2, 2, 4, 0, 0, 254, 255}));
-  // The zero point is added before rounding: if it is odd, the other neighbor is even.
-  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f, 7.0f, 0);
-  EXPECT_EQ(dst, (GuardedVector<uint8_t>{8, 8, 10, 10, 6, 6, 255, 255}));
+  const auto run = [&](ZeroPointAdded where, int32_t zero_point) {
+    const Added added(where);
+    GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()),
+                        quantize_by(1.0f, zero_point));
+    return dst;
+  };
+  for (const auto where : {kBefore, kAfter}) {
+    EXPECT_EQ(run(where, 0), (GuardedVector<uint8_t>{0, 2, 2, 4, 0, 0, 254, 255}));
+  }
+  // If the zero point is odd and added before rounding, the other neighbor is even.
+  EXPECT_EQ(run(kBefore, 7), (GuardedVector<uint8_t>{8, 8, 10, 10, 6, 6, 255, 255}));
+  EXPECT_EQ(run(kAfter, 7), (GuardedVector<uint8_t>{7, 9, 9, 11, 7, 5, 255, 255}));
 }
 
 TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
@@ -64,26 +89,48 @@ TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
   src[2] = largest;
   src[3] = -largest;
   GuardedVector<uint8_t> dst(src.size());
-  GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 10.0f, 7.0f, 0);
-  EXPECT_EQ(dst[0], 255);
-  EXPECT_EQ(dst[1], 0);
-  EXPECT_EQ(dst[2], 255);
-  EXPECT_EQ(dst[3], 0);
-  EXPECT_EQ(dst[4], 255);
-  EXPECT_EQ(dst[39], 255);
+  const auto run = [&](const QuantizeBy& by) {
+    GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), by);
+    EXPECT_EQ(dst[39], dst[4]);
+    return std::vector<int>(dst.begin(), dst.begin() + 5);
+  };
+  for (const auto where : {kBefore, kAfter}) {
+    const Added added(where);
+    EXPECT_EQ(run(quantize_by(10.0f, 7)), (std::vector{255, 0, 255, 0, 255}));
+    EXPECT_EQ(run(quantize_by(10.0f, -7, 128)), (std::vector{127, 128, 127, 128, 127}));
+  }
+  const Added added(kBefore);
+  EXPECT_EQ(run(quantize_by(10.0f, 200)), (std::vector{255, 0, 255, 0, 255}));
+}
+
+// torch from 2.14 on: the limit plus the zero point wraps around.
+TEST_P(QuantizeTest, SumsAfterRoundingWrapAround) {
+  const Added added(kAfter);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const GuardedVector<float> src{infinity, -infinity, 2147483392.0f, -2147483648.0f, 3e9f};
+  GuardedVector<uint8_t> dst(src.size());
+  const auto run = [&](const QuantizeBy& by) {
+    GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), by);
+    return std::vector<int>(dst.begin(), dst.end());
+  };
+  EXPECT_EQ(run(quantize_by(1.0f, 127)), (std::vector{255, 0, 255, 0, 255}));
+  EXPECT_EQ(run(quantize_by(1.0f, 128)), (std::vector{0, 0, 255, 0, 0}));
+  EXPECT_EQ(run(quantize_by(1.0f, 127, 128)), (std::vector{127, 128, 127, 128, 127}));
+  EXPECT_EQ(run(quantize_by(1.0f, -1, 128)), (std::vector{127, 127, 127, 127, 127}));
 }
 
 TEST_P(QuantizeTest, Signed) {
   for (int32_t zero_point = -128; zero_point < 128; zero_point += 15) {
+    const Added added(zero_point % 2 == 0 ? kBefore : kAfter);
+    const QuantizeBy by = quantize_by(1.0f, zero_point, 128);
     GuardedVector<float> src;
     for (int value = -300; value <= 300; ++value) {
       src.push_back(static_cast<float>(value) * 0.5f);
     }
     GuardedVector<uint8_t> dst(src.size());
-    GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), 1.0f,
-                        static_cast<float>(zero_point), 128);
+    GetParam().function(src.data(), dst.data(), static_cast<int64_t>(src.size()), by);
     for (size_t i = 0; i < src.size(); ++i) {
-      const double rounded = std::nearbyint(static_cast<double>(src[i]) + zero_point);
+      const double rounded = std::nearbyint(static_cast<double>(src[i]) + by.before) + by.after;
       EXPECT_EQ(static_cast<int8_t>(dst[i]), std::fmin(std::fmax(rounded, -128.0), 127.0))
           << src[i];
     }
@@ -108,9 +155,11 @@ TEST_P(QuantizeScaledTest, EveryLength) {
     }
     src[size / 2] = std::numeric_limits<float>::infinity();
     GuardedVector<uint8_t> dst(size + 1, 0xa5);
-    GetParam().function(src.data(), factors.data(), dst.data(), count, 20.0f, 90.0f);
+    const Added added(count % 2 == 0 ? kBefore : kAfter);
+    const QuantizeBy by = quantize_by(20.0f, 90);
+    GetParam().function(src.data(), factors.data(), dst.data(), count, by);
     for (size_t i = 0; i < size; ++i) {
-      EXPECT_EQ(dst[i], expected_value(src[i] * factors[i], 20.0f, 90)) << count << " " << i;
+      EXPECT_EQ(dst[i], expected_value(src[i] * factors[i], by)) << count << " " << i;
     }
     EXPECT_EQ(dst.back(), 0xa5) << "wrote past the end at length " << count;
   }

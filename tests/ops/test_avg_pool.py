@@ -1,8 +1,8 @@
 """Averages of quantized images: exactly the float64 definition.
 
     steps = (sum x_q - pixels * zp) / divisor
-    y_q = clamp(round_half_even(steps + zp), 0, 255)     adaptive_avg_pool2d, mean
-    y_q = clamp(round_half_even(steps) + zp, 0, 255)     avg_pool2d
+    y_q = clamp(round_half_even(steps + zp), 0, 255)     adaptive_avg_pool2d, mean up to torch 2.13
+    y_q = clamp(round_half_even(steps) + zp, 0, 255)     avg_pool2d, and from 2.14 on all
 
 torch's own kernels round halves this way too. Where they multiply by a float reciprocal or sum
 floats, they may round a half to either side. All other results are equal.
@@ -17,6 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from _strategies import Values
+from _torch_version import ZERO_POINT_AFTER_ROUNDING
 from hypothesis import given
 from hypothesis import strategies as st
 from quant._engine import counted, engine, needs_plugin
@@ -41,7 +42,12 @@ pytestmark = needs_plugin
 
 
 def _assert_exact(
-    outcome: Outcome, x: Tensor, sums: Tensor, divisors: Tensor, *, even_steps: bool = False
+    outcome: Outcome,
+    x: Tensor,
+    sums: Tensor,
+    divisors: Tensor,
+    *,
+    even_steps: bool = ZERO_POINT_AFTER_ROUNDING,
 ) -> None:
     """`sums` exclude the zero points; float64 divides them exactly if the result is a half."""
     zero_point = x.q_zero_point()

@@ -49,6 +49,22 @@ def test_linear_matches_the_reference_and_torch(backend: str, relu: bool, case: 
     check_linear(backend, case, case.x_float, relu)
 
 
+@backends
+@pytest.mark.parametrize("rows", [1, 40])
+def test_ties_of_the_input_fall_as_in_torch(backend: str, rows: int) -> None:
+    """The scale is 1 and the zero point 3: results are the rounded inputs."""
+    x = torch.tensor([[-3.0, 124.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3.5]]).expand(rows, 8)
+    weight = torch.quantize_per_tensor(torch.eye(8), 1.0, 0, torch.qint8)
+
+    def result() -> Tensor:
+        return Q.linear_dynamic(x, Q.linear_prepack(weight, None), True)
+
+    with running(backend):
+        actual = result()
+    with running(INTREE):
+        assert torch.equal(actual, result())
+
+
 _INPUTS = {
     "zeros": torch.zeros(3, 16),
     "positive": torch.linspace(0.5, 4.0, 48).reshape(3, 16),

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/parallel.h"
+#include "kernels/zero_point.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -38,6 +39,15 @@ AvgpoolDivision division_for(int64_t pixels, int64_t divisor, int64_t zero_point
   division.divisor = static_cast<uint16_t>(divisor);
   return division;
 }
+
+}  // namespace
+
+AvgpoolHalves halves_of_means() {
+  return zero_point_added() == ZeroPointAdded::after_rounding ? AvgpoolHalves::even_steps
+                                                              : AvgpoolHalves::even_byte;
+}
+
+namespace {
 
 // Computes one result at a time and reuses the window of its neighbors.
 class Pixels {

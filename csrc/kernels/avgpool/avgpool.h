@@ -22,9 +22,11 @@ namespace cpuaccel::kernels {
 // rounding error.
 inline constexpr int64_t kAvgpoolLimit = 32768;
 
-// What is even after a half is rounded: the byte (torch's adaptive_avg_pool2d and mean), or its
-// distance from zero_point (torch's avg_pool2d).
+// What is even after a half is rounded: the byte, or its distance from zero_point.
 enum class AvgpoolHalves { even_byte, even_steps };
+// As torch's adaptive_avg_pool2d and mean round, see zero_point.h. avg_pool2d has even steps in
+// every version.
+AvgpoolHalves halves_of_means();
 
 // Division of a small window's sum by its divisor, in 16 bits:
 //

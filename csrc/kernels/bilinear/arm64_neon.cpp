@@ -20,10 +20,13 @@ struct Floats8 {
     vst1q_f32(dst, low);
     vst1q_f32(dst + 4, high);
   }
-  // Rounded to nearest even and clamped.
-  CPUACCEL_INLINE uint8x8_t bytes() const {
+  CPUACCEL_INLINE Floats8 minus(float32x4_t other) const {
+    return {vsubq_f32(low, other), vsubq_f32(high, other)};
+  }
+  // Rounded to nearest even, plus `odd`, clamped.
+  CPUACCEL_INLINE uint8x8_t bytes(int16x8_t odd) const {
     const int16x4_t words = vqmovn_s32(vcvtnq_s32_f32(low));
-    return vqmovun_s16(vqmovn_high_s32(words, vcvtnq_s32_f32(high)));
+    return vqmovun_s16(vqaddq_s16(vqmovn_high_s32(words, vcvtnq_s32_f32(high)), odd));
   }
 };
 
@@ -54,7 +57,8 @@ void bilinear_arm64_neon(const BilinearCall& call, const uint8_t* image, int64_t
   const Mix of_rows{row.first_weight, row.second_weight};
   for (int64_t next = 0; next < count; next += 8) {
     const int64_t i = next + 8 <= count ? next : count - 8;
-    of_rows.of(Floats8::of_bytes(upper + i), Floats8::of_bytes(lower + i)).store(between + i);
+    const Floats8 mixed = of_rows.of(Floats8::of_bytes(upper + i), Floats8::of_bytes(lower + i));
+    mixed.minus(vdupq_n_f32(static_cast<float>(call.odd))).store(between + i);
   }
   for (int64_t ow = 0; ow < call.OW; ++ow, dst_row += C) {
     const BilinearTap& tap = call.columns[ow];
@@ -64,7 +68,7 @@ void bilinear_arm64_neon(const BilinearCall& call, const uint8_t* image, int64_t
     for (int64_t next = 0; next < C; next += 8) {
       const int64_t c = next + 8 <= C ? next : C - 8;  // some channels twice
       const Floats8 mixed = of_columns.of(Floats8::load(left + c), Floats8::load(right + c));
-      vst1_u8(dst_row + c, mixed.bytes());
+      vst1_u8(dst_row + c, mixed.bytes(vdupq_n_s16(static_cast<int16_t>(call.odd))));
     }
   }
 }

@@ -24,7 +24,8 @@ void bilinear_arm64_sve256(const BilinearCall& call, const uint8_t* image, int64
   const Mix of_rows{row.first_weight, row.second_weight};
   each_eight(count, [&](int64_t i, SveMask m) {
     const SveFloats above = to_floats(load_bytes(upper + i, m));
-    svst1_f32(m, between + i, of_rows.of(above, to_floats(load_bytes(lower + i, m))));
+    const SveFloats mixed = of_rows.of(above, to_floats(load_bytes(lower + i, m)));
+    svst1_f32(m, between + i, svsub_n_f32_x(m, mixed, static_cast<float>(call.odd)));
   });
   for (int64_t ow = 0; ow < call.OW; ++ow, dst_row += C) {
     const BilinearTap& tap = call.columns[ow];
@@ -33,7 +34,7 @@ void bilinear_arm64_sve256(const BilinearCall& call, const uint8_t* image, int64
     const Mix of_columns{tap.first_weight, tap.second_weight};
     each_eight(C, [&](int64_t c, SveMask m) {
       const SveFloats mixed = of_columns.of(svld1_f32(m, left + c), svld1_f32(m, right + c));
-      store_bytes(dst_row + c, to_byte(rounded(mixed), 0, 0), m);
+      store_bytes(dst_row + c, to_byte(rounded(mixed), call.odd, 0), m);
     });
   }
 }

@@ -1,10 +1,11 @@
 // Family bilinear: bilinear resizing of u8 images, channels last.
 //
-//   between[w,c] = row.first_weight * first[w,c] + row.second_weight * second[w,c]
+//   between[w,c] = row.first_weight * first[w,c] + row.second_weight * second[w,c] - odd
 //   value[ow,c]  = t.first_weight * between[t.first,c] + t.second_weight * between[t.second,c]
-//   dst[ow,c]    = clamp(round_half_to_even(value[ow,c]), 0, 255)
+//   dst[ow,c]    = clamp(round_half_to_even(value[ow,c]) + odd, 0, 255)
 //
 // for one row of dst, where first and second are rows of an image, W x C, and t = columns[ow].
+// odd is 0 or 1: with 1, halves go to odd bytes, as if an odd zero point were added after rounding.
 // Weights are in [0, 1]. Arithmetic is float; each sum is a product and one fma, so that every row
 // of the kernel list gives the same bytes. Exact if the products of weights and bytes are, as they
 // are if the size doubles.
@@ -29,6 +30,7 @@ struct BilinearCall {
   int64_t N = 0, H = 0, W = 0, C = 0, OH = 0, OW = 0;
   const BilinearTap* rows = nullptr;     // [OH]
   const BilinearTap* columns = nullptr;  // [OW]
+  int32_t odd = 0;
 };
 
 // Computes row `oh` of one image's result. `between` has room for W * C floats.

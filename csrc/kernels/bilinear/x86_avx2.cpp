@@ -17,10 +17,12 @@ struct Column {
   const float* first;
   const float* second;
   __m256 first_weight, second_weight;
+  __m256i odd;
 
   __m256i rounded8(int64_t c) const {
-    return _mm256_cvtps_epi32(
-        mix(_mm256_loadu_ps(first + c), _mm256_loadu_ps(second + c), first_weight, second_weight));
+    const __m256 value =
+        mix(_mm256_loadu_ps(first + c), _mm256_loadu_ps(second + c), first_weight, second_weight);
+    return _mm256_add_epi32(_mm256_cvtps_epi32(value), odd);
   }
 };
 
@@ -56,15 +58,16 @@ void bilinear_x86_avx2(const BilinearCall& call, const uint8_t* image, int64_t o
   const uint8_t* second = image + row.second * count;
   const __m256 first_weight = _mm256_set1_ps(row.first_weight);
   const __m256 second_weight = _mm256_set1_ps(row.second_weight);
+  const __m256i odd = _mm256_set1_epi32(call.odd);
   for (int64_t next = 0; next < count; next += 8) {
     const int64_t i = next + 8 <= count ? next : count - 8;
-    _mm256_storeu_ps(between + i,
-                     mix(floats8(first + i), floats8(second + i), first_weight, second_weight));
+    const __m256 value = mix(floats8(first + i), floats8(second + i), first_weight, second_weight);
+    _mm256_storeu_ps(between + i, _mm256_sub_ps(value, _mm256_cvtepi32_ps(odd)));
   }
   for (int64_t ow = 0; ow < call.OW; ++ow, dst_row += C) {
     const BilinearTap& tap = call.columns[ow];
     const Column column{between + tap.first * C, between + tap.second * C,
-                        _mm256_set1_ps(tap.first_weight), _mm256_set1_ps(tap.second_weight)};
+                        _mm256_set1_ps(tap.first_weight), _mm256_set1_ps(tap.second_weight), odd};
     int64_t c = 0;
     for (; c + 32 <= C; c += 32) {
       store32(column, c, dst_row);

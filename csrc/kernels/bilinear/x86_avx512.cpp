@@ -28,11 +28,12 @@ void bilinear_x86_avx512(const BilinearCall& call, const uint8_t* image, int64_t
   const uint8_t* second = image + row.second * count;
   const __m512 first_row = _mm512_set1_ps(row.first_weight);
   const __m512 second_row = _mm512_set1_ps(row.second_weight);
+  const __m512i odd = _mm512_set1_epi32(call.odd);
   for (int64_t i = 0; i < count; i += 16) {
     const __mmask16 mask = first_lanes(count - i);
-    _mm512_mask_storeu_ps(
-        between + i, mask,
-        mix(floats16(mask, first + i), floats16(mask, second + i), first_row, second_row));
+    const __m512 value =
+        mix(floats16(mask, first + i), floats16(mask, second + i), first_row, second_row);
+    _mm512_mask_storeu_ps(between + i, mask, _mm512_sub_ps(value, _mm512_cvtepi32_ps(odd)));
   }
   for (int64_t ow = 0; ow < call.OW; ++ow, dst_row += C) {
     const BilinearTap& tap = call.columns[ow];
@@ -44,7 +45,8 @@ void bilinear_x86_avx512(const BilinearCall& call, const uint8_t* image, int64_t
       const __mmask16 mask = first_lanes(C - c);
       const __m512 value = mix(_mm512_maskz_loadu_ps(mask, left + c),
                                _mm512_maskz_loadu_ps(mask, right + c), first_column, second_column);
-      _mm_mask_storeu_epi8(dst_row + c, mask, _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(value)));
+      const __m512i bytes = _mm512_add_epi32(_mm512_cvtps_epi32(value), odd);
+      _mm_mask_storeu_epi8(dst_row + c, mask, _mm512_cvtusepi32_epi8(bytes));
     }
   }
 }

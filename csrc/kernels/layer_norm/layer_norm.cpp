@@ -30,7 +30,7 @@ T* at(T* data, int64_t offset) {
 void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
                     int64_t end) {
   const auto quantize = first_usable(quantize_kernels()).function;
-  const float inverse_scale = 1.0f / call.scale;
+  const QuantizeBy by = quantize_by(1.0f / call.scale, call.zero_point);
   const int64_t unkept = call.dst == nullptr ? call.columns : 0;
   ScratchArrays memory(ScratchSlot::gemm_a, ScratchArrays::room<float>(unkept));
   auto* const one_row = memory.take<float>(unkept);
@@ -42,8 +42,7 @@ void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int6
               at(static_cast<const float*>(call.addend), offset), sum != nullptr ? sum : dst, dst,
               call.gamma, call.beta, call.epsilon});
     if (call.bytes != nullptr) {
-      quantize(dst, call.bytes + offset, call.columns, inverse_scale,
-               static_cast<float>(call.zero_point), 0);
+      quantize(dst, call.bytes + offset, call.columns, by);
     }
   }
 }

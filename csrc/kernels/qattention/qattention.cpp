@@ -218,8 +218,8 @@ class Queries {
     uint8_t* const weights = weights_ + i * weight_stride_;
     const float sum = softmax_({scores, call_.S, mask(l), kLowest}).sum;
     const auto& [scale, zero_point] = call_.weight_quantizer;
-    kernels_.quantize(scores, weights, call_.S, sum == 0.0f ? 0.0f : 1.0f / (sum * scale),
-                      static_cast<float>(zero_point), 0);
+    kernels_.quantize(scores, weights, call_.S,
+                      quantize_by(sum == 0.0f ? 0.0f : 1.0f / (sum * scale), zero_point));
     std::fill(weights + call_.S, weights + weight_stride_, uint8_t{0});
   }
 
@@ -256,8 +256,8 @@ class Queries {
     }
     if (call_.dst_u8.data != nullptr) {
       const auto& [scale, zero_point] = call_.dst_quantizer;
-      kernels_.quantize(real, call_.dst_u8.at(n_, h_, l), call_.E, 1.0f / scale,
-                        static_cast<float>(zero_point), 0);
+      kernels_.quantize(real, call_.dst_u8.at(n_, h_, l), call_.E,
+                        quantize_by(1.0f / scale, zero_point));
     }
   }
 

@@ -45,7 +45,7 @@ Quantizer row_quantizer(QgemmSrcType type, const float* src, int64_t K) {
 
 void quantize_row(const float* src, uint8_t* dst, int64_t K, const Quantizer& by, uint8_t offset) {
   first_usable(quantize_kernels())
-      .function(src, dst, K, 1.0f / by.scale, static_cast<float>(by.zero_point), offset);
+      .function(src, dst, K, quantize_by(1.0f / by.scale, by.zero_point, offset));
 }
 
 }  // namespace

@@ -11,21 +11,24 @@ namespace {
 constexpr int64_t kBytes = 16;
 
 struct Quantizer {
-  float32x4_t inverse_scale, zero_point;
+  float32x4_t inverse_scale, before;
+  int32x4_t after;
   int16x8_t offset;
   uint8x16_t flipped;
 
-  Quantizer(float scale, float added, uint8_t shift)
-      : inverse_scale(vdupq_n_f32(scale)),
-        zero_point(vdupq_n_f32(added)),
-        offset(vdupq_n_s16(shift)),
-        flipped(vdupq_n_u8(shift)) {}
+  explicit Quantizer(const QuantizeBy& by)
+      : inverse_scale(vdupq_n_f32(by.inverse_scale)),
+        before(vdupq_n_f32(by.before)),
+        after(vdupq_n_s32(by.after)),
+        offset(vdupq_n_s16(by.offset)),
+        flipped(vdupq_n_u8(by.offset)) {}
 
-  // The conversion saturates, but it turns a NaN into 0. So vminnm first replaces a NaN with a
-  // limit far beyond every result.
+  // The conversion saturates, but it turns a NaN into 0. So vminnm first replaces a NaN with the
+  // limit.
   CPUACCEL_INLINE int16x4_t rounded(float32x4_t real) const {
-    const float32x4_t value = vfmaq_f32(zero_point, real, inverse_scale);
-    return vqmovn_s32(vcvtnq_s32_f32(vminnmq_f32(value, vdupq_n_f32(1.0e9f))));
+    const float32x4_t value = vfmaq_f32(before, real, inverse_scale);
+    const float32x4_t limited = vminnmq_f32(value, vdupq_n_f32(kQuantizeLimit));
+    return vqmovn_s32(vaddq_s32(vcvtnq_s32_f32(limited), after));
   }
   CPUACCEL_INLINE uint8x8_t bytes(float32x4_t a, float32x4_t b) const {
     return vqmovun_s16(vqaddq_s16(vcombine_s16(rounded(a), rounded(b)), offset));
@@ -80,14 +83,13 @@ void quantize_all(const Source& source, uint8_t* dst, int64_t count, const Quant
 
 }  // namespace
 
-void quantize_arm64_neon(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
-                         float zero_point, uint8_t offset) {
-  quantize_all(Plain{src}, dst, count, {inverse_scale, zero_point, offset});
+void quantize_arm64_neon(const float* src, uint8_t* dst, int64_t count, const QuantizeBy& by) {
+  quantize_all(Plain{src}, dst, count, Quantizer(by));
 }
 
 void quantize_scaled_arm64_neon(const float* src, const float* factors, uint8_t* dst, int64_t count,
-                                float inverse_scale, float zero_point) {
-  quantize_all(Scaled{src, factors}, dst, count, {inverse_scale, zero_point, 0});
+                                const QuantizeBy& by) {
+  quantize_all(Scaled{src, factors}, dst, count, Quantizer(by));
 }
 
 }  // namespace cpuaccel::kernels

@@ -13,8 +13,7 @@ void quantize_planes_u8(const float* src, uint8_t* dst, const QuantizePlanes& sh
   constexpr int64_t kLeastPixels = 64;
   const auto quantize = first_usable(quantize_kernels()).function;
   const auto transpose = first_usable(transpose_kernels()).function;
-  const float inverse_scale = 1.0f / scale;
-  const auto added = static_cast<float>(zero_point);
+  const QuantizeBy by = quantize_by(1.0f / scale, zero_point);
   const auto [images, channels, pixels] = shape;
   const int64_t most = std::max(kBlockBytes / std::max<int64_t>(channels, 1), kLeastPixels);
   const int64_t blocks = (pixels + most - 1) / most;
@@ -25,8 +24,7 @@ void quantize_planes_u8(const float* src, uint8_t* dst, const QuantizePlanes& sh
       const int64_t image = block / blocks, first = block % blocks * most;
       const int64_t count = std::min(most, pixels - first);
       for (int64_t c = 0; c < channels; ++c) {
-        quantize(src + (image * channels + c) * pixels + first, planes + c * count, count,
-                 inverse_scale, added, 0);
+        quantize(src + (image * channels + c) * pixels + first, planes + c * count, count, by);
       }
       transpose({.M = channels, .src_stride = count, .K = count, .dst_stride = channels}, planes,
                 dst + (image * pixels + first) * channels);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/parallel.h"
+#include "kernels/zero_point.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -25,10 +26,9 @@ constexpr int64_t kGrain = 16384;
 void quantize(const float* src, uint8_t* dst, int64_t count, float scale, int32_t zero_point,
               uint8_t offset) {
   const auto function = first_usable(quantize_kernels()).function;
-  const float inverse_scale = 1.0f / scale;
-  const auto added = static_cast<float>(zero_point);
+  const QuantizeBy by = quantize_by(1.0f / scale, zero_point, offset);
   parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-    function(src + begin, dst + begin, end - begin, inverse_scale, added, offset);
+    function(src + begin, dst + begin, end - begin, by);
   });
 }
 
@@ -36,6 +36,13 @@ void quantize(const float* src, uint8_t* dst, int64_t count, float scale, int32_
 
 std::span<const KernelRow<QuantizeFunction>> quantize_kernels() { return kRows; }
 std::span<const KernelRow<QuantizeScaledFunction>> quantize_scaled_kernels() { return kScaledRows; }
+
+QuantizeBy quantize_by(float inverse_scale, int32_t zero_point, uint8_t offset) {
+  if (zero_point_added() == ZeroPointAdded::after_rounding) {
+    return {inverse_scale, 0.0f, zero_point, offset};
+  }
+  return {inverse_scale, static_cast<float>(zero_point), 0, offset};
+}
 
 void quantize_u8(const float* src, uint8_t* dst, int64_t count, float scale, int32_t zero_point) {
   quantize(src, dst, count, scale, zero_point, 0);
@@ -48,13 +55,12 @@ void quantize_s8(const float* src, int8_t* dst, int64_t count, float scale, int3
 void quantize_scaled_u8(const float* src, const float* factors, uint8_t* dst,
                         const QuantizeRows& shape, float scale, int32_t zero_point) {
   const auto function = first_usable(quantize_scaled_kernels()).function;
-  const float inverse_scale = 1.0f / scale;
-  const auto added = static_cast<float>(zero_point);
+  const QuantizeBy by = quantize_by(1.0f / scale, zero_point);
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, shape.columns));
   parallel_for(0, shape.images * shape.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       function(src + row * shape.columns, factors + row / shape.rows * shape.columns,
-               dst + row * shape.columns, shape.columns, inverse_scale, added);
+               dst + row * shape.columns, shape.columns, by);
     }
   });
 }

@@ -1,16 +1,20 @@
 // Family quantize: quantizes floats to uint8 or int8 with one scale and one zero point, as torch
 // does.
 //
-//   u8: dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)), 0, 255)
-//   s8: dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)), -128, 127)
+//   u8: dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, before)) + after, 0, 255)
+//   s8: dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, before)) + after, -128, 127)
 //
-// in float32: the zero point is added before rounding, with no rounding in between. zero_point is
-// in the range of the result. A NaN is treated as larger than every number.
+// in float32 up to the rounding, in int32 after it. One of before and after is the zero point, the
+// other is 0: zero_point.h. zero_point is in the range of the result. 2147483520, the largest
+// float32 below 2^31, replaces larger values and NaNs; -2^31 replaces smaller ones. The sum wraps
+// around, as FBGEMM's does in torch: infinity becomes 0 if after >= 128.
 //
 // The kernels do both, with offset = 0 for uint8 and 128 for int8:
 //
-//   dst[i] = clamp(round_half_to_even(fma(src[i], 1 / scale, zero_point)) + offset, 0, 255)
-//            ^ offset
+//   dst[i] = clamp(to_int16(round_half_to_even(fma(src[i], 1 / scale, before)) + after) + offset,
+//                  0, 255) ^ offset
+//
+// where to_int16 saturates.
 //
 // quantize_scaled, uint8 only, quantizes src[i] * factors[i], rounded once before the rest.
 //
@@ -25,10 +29,20 @@
 
 namespace cpuaccel::kernels {
 
-using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
-                              float zero_point, uint8_t offset);
+struct QuantizeBy {
+  float inverse_scale = 1.0f;
+  float before = 0.0f;
+  int32_t after = 0;
+  uint8_t offset = 0;
+};
+// Adds the zero point where torch adds it.
+QuantizeBy quantize_by(float inverse_scale, int32_t zero_point, uint8_t offset = 0);
+inline constexpr float kQuantizeLimit = 2147483520.0f;
+
+using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, const QuantizeBy& by);
+// by.offset is 0.
 using QuantizeScaledFunction = void(const float* src, const float* factors, uint8_t* dst,
-                                    int64_t count, float inverse_scale, float zero_point);
+                                    int64_t count, const QuantizeBy& by);
 
 #define CPUACCEL_KERNEL(name)       \
   QuantizeFunction quantize_##name; \

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/quantize/quantize.h"
@@ -6,30 +7,30 @@ namespace cpuaccel::kernels {
 
 namespace {
 
-uint8_t quantized(float real, float inverse_scale, float zero_point, uint8_t offset) {
-  constexpr float kLimit = 1.0e9f;  // far beyond every result
-  float value = std::fma(real, inverse_scale, zero_point);
-  value = value < kLimit ? value : kLimit;  // also replaces a NaN
-  value = value < -kLimit ? -kLimit : value;
-  const auto rounded = static_cast<int32_t>(std::nearbyint(value)) + offset;
-  const auto limited = static_cast<uint8_t>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
-  return static_cast<uint8_t>(limited ^ offset);
+uint8_t quantized(float real, const QuantizeBy& by) {
+  constexpr float kLowest = -2147483648.0f;
+  float value = std::fma(real, by.inverse_scale, by.before);
+  value = value < kQuantizeLimit ? value : kQuantizeLimit;  // also replaces a NaN
+  value = value < kLowest ? kLowest : value;
+  const auto rounded = static_cast<uint32_t>(static_cast<int32_t>(std::nearbyint(value)));
+  const auto sum = static_cast<int32_t>(rounded + static_cast<uint32_t>(by.after));
+  const int32_t limited = std::clamp(sum, -32768, 32767) + by.offset;
+  return static_cast<uint8_t>(std::clamp(limited, 0, 255) ^ by.offset);
 }
 
 }  // namespace
 
-void quantize_ref(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
-                  float zero_point, uint8_t offset) {
+void quantize_ref(const float* src, uint8_t* dst, int64_t count, const QuantizeBy& by) {
   for (int64_t i = 0; i < count; ++i) {
-    dst[i] = quantized(src[i], inverse_scale, zero_point, offset);
+    dst[i] = quantized(src[i], by);
   }
 }
 
 void quantize_scaled_ref(const float* src, const float* factors, uint8_t* dst, int64_t count,
-                         float inverse_scale, float zero_point) {
+                         const QuantizeBy& by) {
   for (int64_t i = 0; i < count; ++i) {
     const float real = src[i] * factors[i];
-    dst[i] = quantized(real, inverse_scale, zero_point, 0);
+    dst[i] = quantized(real, by);
   }
 }
 

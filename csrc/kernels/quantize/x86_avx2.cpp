@@ -10,27 +10,33 @@ namespace {
 constexpr int64_t kBytes = 32;
 
 struct Quantizer {
-  __m256 inverse_scale;
-  __m256 zero_point;
-  __m256i offset;  // 32 bits each
+  __m256 inverse_scale, before;
+  __m256i after;    // 32 bits each
+  __m256i offset;   // 16 bits each
+  __m256i flipped;  // of bytes
 
-  // Converts eight floats to int32, limited so that nothing overflows.
+  explicit Quantizer(const QuantizeBy& by)
+      : inverse_scale(_mm256_set1_ps(by.inverse_scale)),
+        before(_mm256_set1_ps(by.before)),
+        after(_mm256_set1_epi32(by.after)),
+        offset(_mm256_set1_epi16(by.offset)),
+        flipped(_mm256_set1_epi8(static_cast<char>(by.offset))) {}
+
+  // min returns the limit for a NaN. The conversion gives the smallest int32 below the limit.
   __m256i rounded(__m256 real) const {
-    const __m256 limit = _mm256_set1_ps(1.0e9f);
-    __m256 value = _mm256_fmadd_ps(real, inverse_scale, zero_point);
-    value = _mm256_min_ps(value, limit);  // returns the second operand if the first is a NaN
-    value = _mm256_max_ps(value, _mm256_sub_ps(_mm256_setzero_ps(), limit));
-    return _mm256_add_epi32(_mm256_cvtps_epi32(value), offset);
+    const __m256 value = _mm256_fmadd_ps(real, inverse_scale, before);
+    const __m256 limited = _mm256_min_ps(value, _mm256_set1_ps(kQuantizeLimit));
+    return _mm256_add_epi32(_mm256_cvtps_epi32(limited), after);
+  }
+  __m256i words(__m256 a, __m256 b) const {
+    return _mm256_adds_epi16(_mm256_packs_epi32(rounded(a), rounded(b)), offset);
   }
 
   // The packs interleave the 128-bit lanes; the permutation restores the order of groups of four
   // bytes.
   __m256i operator()(__m256 a, __m256 b, __m256 c, __m256 d) const {
-    const __m256i low = _mm256_packs_epi32(rounded(a), rounded(b));
-    const __m256i high = _mm256_packs_epi32(rounded(c), rounded(d));
-    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high),
+    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words(a, b), words(c, d)),
                                                       _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    const __m256i flipped = _mm256_shuffle_epi8(offset, _mm256_setzero_si256());
     return _mm256_xor_si256(bytes, flipped);
   }
 };
@@ -77,17 +83,13 @@ void quantize_all(const Source& source, uint8_t* dst, int64_t count, const Quant
 
 }  // namespace
 
-void quantize_x86_avx2(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
-                       float zero_point, uint8_t offset) {
-  quantize_all(
-      Plain{src}, dst, count,
-      {_mm256_set1_ps(inverse_scale), _mm256_set1_ps(zero_point), _mm256_set1_epi32(offset)});
+void quantize_x86_avx2(const float* src, uint8_t* dst, int64_t count, const QuantizeBy& by) {
+  quantize_all(Plain{src}, dst, count, Quantizer(by));
 }
 
 void quantize_scaled_x86_avx2(const float* src, const float* factors, uint8_t* dst, int64_t count,
-                              float inverse_scale, float zero_point) {
-  quantize_all(Scaled{{src}, {factors}}, dst, count,
-               {_mm256_set1_ps(inverse_scale), _mm256_set1_ps(zero_point), _mm256_setzero_si256()});
+                              const QuantizeBy& by) {
+  quantize_all(Scaled{{src}, {factors}}, dst, count, Quantizer(by));
 }
 
 }  // namespace cpuaccel::kernels

@@ -9,31 +9,34 @@ constexpr int64_t kLanes = 16;
 constexpr int64_t kBytes = 4 * kLanes;
 
 struct Quantizer {
-  __m512 inverse_scale, zero_point;
-  __m512i offset;   // 32 bits each
+  __m512 inverse_scale, before;
+  __m512i after;    // 32 bits each
+  __m512i offset;   // 16 bits each
   __m512i flipped;  // of bytes
 
-  Quantizer(float to_scale, float to_zero_point, uint8_t shift)
-      : inverse_scale(_mm512_set1_ps(to_scale)),
-        zero_point(_mm512_set1_ps(to_zero_point)),
-        offset(_mm512_set1_epi32(shift)),
-        flipped(_mm512_set1_epi8(static_cast<char>(shift))) {}
+  explicit Quantizer(const QuantizeBy& by)
+      : inverse_scale(_mm512_set1_ps(by.inverse_scale)),
+        before(_mm512_set1_ps(by.before)),
+        after(_mm512_set1_epi32(by.after)),
+        offset(_mm512_set1_epi16(by.offset)),
+        flipped(_mm512_set1_epi8(static_cast<char>(by.offset))) {}
 
-  // Limits positive values so that nothing overflows. Negative overflow gives the smallest int32,
-  // which is small enough.
+  // min returns the limit for a NaN. The conversion gives the smallest int32 below the limit.
   __m512i rounded(__m512 real) const {
-    __m512 value = _mm512_fmadd_ps(real, inverse_scale, zero_point);
-    value = _mm512_min_ps(value, _mm512_set1_ps(1.0e9f));  // returns the limit for a NaN
-    return _mm512_add_epi32(_mm512_cvtps_epi32(value), offset);
+    const __m512 value = _mm512_fmadd_ps(real, inverse_scale, before);
+    const __m512 limited = _mm512_min_ps(value, _mm512_set1_ps(kQuantizeLimit));
+    return _mm512_add_epi32(_mm512_cvtps_epi32(limited), after);
+  }
+  __m512i words(__m512 a, __m512 b) const {
+    return _mm512_adds_epi16(_mm512_packs_epi32(rounded(a), rounded(b)), offset);
   }
 
   // The packs interleave the 128-bit lanes; the permutation restores the order of groups of four
   // bytes.
   __m512i operator()(__m512 a, __m512 b, __m512 c, __m512 d) const {
-    const __m512i low = _mm512_packs_epi32(rounded(a), rounded(b));
-    const __m512i high = _mm512_packs_epi32(rounded(c), rounded(d));
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+    const __m512i bytes =
+        _mm512_permutexvar_epi32(order, _mm512_packus_epi16(words(a, b), words(c, d)));
     return _mm512_xor_si512(bytes, flipped);
   }
 };
@@ -41,8 +44,8 @@ struct Quantizer {
 // read(i, mask) returns the floats of the mask among the sixteen from index i on.
 template <typename Read>
 [[gnu::always_inline]] inline void quantize(Read read, uint8_t* dst, int64_t count,
-                                            float inverse_scale, float zero_point, uint8_t offset) {
-  const Quantizer quantizer(inverse_scale, zero_point, offset);
+                                            const QuantizeBy& by) {
+  const Quantizer quantizer(by);
   constexpr __mmask16 kAll = 0xffff;
   int64_t i = 0;
   for (; i + kBytes <= count; i += kBytes) {
@@ -61,19 +64,18 @@ template <typename Read>
 
 }  // namespace
 
-void quantize_x86_avx512(const float* src, uint8_t* dst, int64_t count, float inverse_scale,
-                         float zero_point, uint8_t offset) {
+void quantize_x86_avx512(const float* src, uint8_t* dst, int64_t count, const QuantizeBy& by) {
   const auto read = [=](int64_t i, __mmask16 mask) { return _mm512_maskz_loadu_ps(mask, src + i); };
-  quantize(read, dst, count, inverse_scale, zero_point, offset);
+  quantize(read, dst, count, by);
 }
 
 void quantize_scaled_x86_avx512(const float* src, const float* factors, uint8_t* dst, int64_t count,
-                                float inverse_scale, float zero_point) {
+                                const QuantizeBy& by) {
   const auto read = [=](int64_t i, __mmask16 mask) {
     return _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, src + i),
                          _mm512_maskz_loadu_ps(mask, factors + i));
   };
-  quantize(read, dst, count, inverse_scale, zero_point, 0);
+  quantize(read, dst, count, by);
 }
 
 }  // namespace cpuaccel::kernels

@@ -28,6 +28,7 @@ void add_in_floats(const FloatSum& sum, const float* real, const uint8_t* other,
                    int64_t count) {
   auto* const dequantize = kernels::first_usable(kernels::dequantize_kernels()).function;
   auto* const quantize = kernels::first_usable(kernels::quantize_kernels()).function;
+  const auto by = kernels::quantize_by(1.0f / sum.scale, sum.zero_point);
   parallel_for(0, count, 8 * kPiece, [&](int64_t begin, int64_t end) {
     std::array<float, kPiece> values;
     for (int64_t i = begin; i < end; i += kPiece) {
@@ -37,8 +38,7 @@ void add_in_floats(const FloatSum& sum, const float* real, const uint8_t* other,
         auto& value = values[static_cast<size_t>(j)];
         value = std::max(value + real[i + j], sum.least);
       }
-      quantize(values.data(), dst + i, here, 1.0f / sum.scale, static_cast<float>(sum.zero_point),
-               0);
+      quantize(values.data(), dst + i, here, by);
     }
   });
 }

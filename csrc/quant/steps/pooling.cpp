@@ -118,8 +118,7 @@ void add_avg_pool(Building& building, const Region&, const Operation& operation)
       .OH = static_cast<int64_t>(rows.size()),
       .OW = static_cast<int64_t>(columns.size()),
       .zero_point = value_quantizer(operation, "x").zero_point,
-      .halves =
-          adaptive.empty() ? kernels::AvgpoolHalves::even_steps : kernels::AvgpoolHalves::even_byte,
+      .halves = adaptive.empty() ? kernels::AvgpoolHalves::even_steps : kernels::halves_of_means(),
   };
   const auto desc = plan::dense({call.N, call.C, call.OH, call.OW}, MemoryFormat::channels_last);
   add_kernel_step(building, std::vector{from}, operation.outputs[0], desc,
