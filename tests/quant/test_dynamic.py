@@ -103,7 +103,7 @@ def test_nan_raises_torchs_error(backend: str) -> None:
     weight = torch.quantize_per_tensor(torch.tensor([[127.0]]), 1.0, 0, torch.qint8)
     error = "min should be less than or equal to max"
     with running(backend), pytest.raises(RuntimeError, match=error):
-        Q.linear_dynamic(torch.tensor([[float("nan")], [1.0]]), Q.linear_prepack(weight), True)
+        Q.linear_dynamic(torch.full((2, 1), float("nan")), Q.linear_prepack(weight), True)
 
 
 def _run_conv(case: ConvCase, x: Tensor) -> Tensor:
