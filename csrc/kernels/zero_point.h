@@ -9,11 +9,13 @@
 
 #include <cstdint>
 
+#include "base/api.h"
+
 namespace cpuaccel::kernels {
 
 enum class ZeroPointAdded : uint8_t { before_rounding, after_rounding };
 
-ZeroPointAdded zero_point_added();
-void set_zero_point_added(ZeroPointAdded where);
+CPUACCEL_API ZeroPointAdded zero_point_added();
+CPUACCEL_API void set_zero_point_added(ZeroPointAdded where);
 
 }  // namespace cpuaccel::kernels

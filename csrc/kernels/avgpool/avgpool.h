@@ -26,7 +26,7 @@ inline constexpr int64_t kAvgpoolLimit = 32768;
 enum class AvgpoolHalves { even_byte, even_steps };
 // As torch's adaptive_avg_pool2d and mean round, see zero_point.h. avg_pool2d has even steps in
 // every version.
-AvgpoolHalves halves_of_means();
+CPUACCEL_API AvgpoolHalves halves_of_means();
 
 // Division of a small window's sum by its divisor, in 16 bits:
 //
