@@ -43,6 +43,7 @@ FULL_ONLY = {
     "examples/test_serve_sentences.py": "starts servers",
     "gnn/test_compiled_layers.py": "compiles every PyG layer",
     "ops/test_lstm_autocast.py": "long LSTMs under autocast",
+    "quant/legacy/test_run.py": "compiles and exports in processes of their own",
     "quant/test_exact_sums.py": "one process for each capped ISA",
     "quant/test_forked.py": "forked processes",
     "quant/test_fuse_models.py": "whole models",

@@ -1,14 +1,19 @@
-"""Fusion (`fuse`) and lowering (`lower`) of int8 models."""
+"""Fusion (`fuse`), lowering (`lower`) and loading (`load_legacy`) of int8 models."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import os
+    from typing import IO
+
     import torch
     from torch.fx import GraphModule
 
-__all__ = ["fuse", "lower"]
+__all__ = ["fuse", "load_legacy", "lower"]
+
+_MAX_BYTES = 8 << 30
 
 
 def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
@@ -78,3 +83,49 @@ def lower(model: torch.nn.Module) -> torch.nn.Module:
     from cpuaccel.quant._lowering import lower_model
 
     return lower_model(model)
+
+
+def load_legacy(
+    file: str | os.PathLike[str] | IO[bytes],
+    *,
+    model: torch.nn.Module | None = None,
+    key: str | None = None,
+    max_bytes: int = _MAX_BYTES,
+) -> torch.nn.Module:
+    """Load an int8 model that torch.ao made, into a model of plain tensors.
+
+    It reads files of `torch.save`, `pickle.dump` and `torch.jit.save`: models of `convert_fx`,
+    of `torch.ao.quantization.convert` and of `quantize_dynamic`, and their state dicts. It needs
+    neither torch.ao nor torch's quantized dtypes, so that it also works with a torch that no longer
+    has them. Weights become int8 tensors, and activations uint8 tensors between
+    `quantize_per_tensor` and `dequantize_per_tensor`, as `lower` writes them. The result runs in
+    eager mode, `torch.compile`, `torch.export` and `cpuaccel.optimize`; compile or optimize it for
+    speed. What the saved model returns as a quantized tensor, it returns as floats.
+
+    No code of the file is executed: names in its pickle are not imported, and sources in it are
+    parsed, against lists of known functions, methods and classes of torch.
+
+    Args:
+        file: a path, or a seekable file opened for bytes.
+        model: needed for a state dict, and for a module of a class of your own, because such files
+            have no forward: the float model that was quantized, in any state, or what torch.ao made
+            of it. torch.fx traces its forward. If all quantized layers are dynamic, they are
+            replaced in a copy, and the forward is not traced. It is not changed. Stubs are found by
+            their class names, QuantStub and DeQuantStub; an Identity in place of a QuantStub is
+            fine.
+        key: the entry to load, if the file holds a dict of several things.
+        max_bytes: the largest file, and the largest tensor, that is read.
+
+    Returns:
+        The model, in eval mode: a GraphModule, or with dynamic layers a copy of `model`.
+
+    Raises:
+        TypeError: `file` is neither a path nor a file, or `model` is not a module.
+        ValueError: the file is damaged, or not a model of a form above; it has a class, op or
+            statement that is not known; `model` is missing or does not fit. The message names the
+            file, the reason, and what to do.
+        OSError: the file cannot be opened.
+    """
+    from cpuaccel.quant._legacy import load_legacy as load
+
+    return load(file, model=model, key=key, max_bytes=max_bytes)

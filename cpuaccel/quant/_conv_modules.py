@@ -8,18 +8,23 @@ model saved with cpuaccel also loads in a process without it.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from torch import nn
 
-from cpuaccel._compat import QuantizedConvNd
 from cpuaccel._modules import replacement_of
+
+_ConvNd: Any = None
+"""None if torch has no torch.ao, and therefore no such modules."""
+with contextlib.suppress(ImportError):
+    from cpuaccel._compat import QuantizedConvNd as _ConvNd
 
 _SMALLEST = (1, 1, 1)
 """in_channels, out_channels and kernel_size of the module that `__setstate__` then overwrites."""
 
-_set_state: Any = QuantizedConvNd.__setstate__
-_reduce: Any = QuantizedConvNd.__reduce_ex__
+_set_state: Any = getattr(_ConvNd, "__setstate__", None)
+_reduce: Any = getattr(_ConvNd, "__reduce_ex__", None)
 
 
 def _initializing_first() -> Any:
@@ -33,19 +38,20 @@ def _initializing_first() -> Any:
     return replacement_of(_set_state, __setstate__)
 
 
-_initialized_first = _initializing_first()
+_initialized_first = _initializing_first() if _ConvNd is not None else None
 
 
 def install() -> None:
     """Replace the two methods of all quantized convolution modules."""
-    cls: Any = QuantizedConvNd
-    cls.__setstate__, cls.__reduce_ex__ = _initialized_first, _by_constructor
+    cls: Any = _ConvNd
+    if cls is not None:
+        cls.__setstate__, cls.__reduce_ex__ = _initialized_first, _by_constructor
 
 
 def uninstall() -> None:
     """Restore torch's methods."""
-    cls: Any = QuantizedConvNd
-    if vars(cls).get("__reduce_ex__") is _by_constructor:
+    cls: Any = _ConvNd
+    if cls is not None and vars(cls).get("__reduce_ex__") is _by_constructor:
         cls.__setstate__ = _set_state
         del cls.__reduce_ex__
 

@@ -22,7 +22,7 @@ OPS = frozenset(["quantized::embedding_byte"])
 
 def lower_module(low: Lowering, node: Node, module: Any) -> bool:
     """Lower a call of a module of MODULES; return False if it has another form."""
-    weight = module.table if isinstance(module, DescribedModule) else module.weight()
+    weight: Any = module.table if isinstance(module, DescribedModule) else module.weight()
     if not isinstance(weight, IntegerTensor):
         if str(weight.dtype) != "torch.quint8":  # quint4x2: two values in a byte
             return False

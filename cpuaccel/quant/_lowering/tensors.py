@@ -24,7 +24,17 @@ _KEEPING_FUNCTIONS = keeping.KEEPING_FUNCTIONS | {
         F.avg_pool3d,
     ),
     *(F.adaptive_avg_pool1d, F.avg_pool1d, F.max_pool3d, torch.max_pool3d, F.upsample),
-    *(F.hardtanh, F.hardtanh_, F.relu, F.relu6, torch.relu, torch.relu_, torch.clamp, torch.stack),
+    *(
+        F.hardtanh,
+        F.hardtanh_,
+        F.pad,
+        F.relu,
+        F.relu6,
+        torch.relu,
+        torch.relu_,
+        torch.clamp,
+        torch.stack,
+    ),
 }
 _KEEPING_METHODS = keeping.KEEPING_METHODS | {"clamp", "relu", "relu_"}
 _KEEPING_MODULES = keeping.KEEPING_MODULES | {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from types import BuiltinFunctionType
 from typing import Any
 
-import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
@@ -77,9 +77,9 @@ def _by_list(low: Lowering, node: Node, module: nn.Module | None) -> bool:
 
 
 def _is_quantize(target: Any) -> bool:
-    if elementwise.op_name(target) == "aten::quantize_per_tensor":
-        return True
-    return target is getattr(torch, "quantize_per_tensor", None)
+    if isinstance(target, BuiltinFunctionType):
+        return target.__name__ == "quantize_per_tensor"  # torch will remove the function
+    return elementwise.op_name(target) == "aten::quantize_per_tensor"
 
 
 def _by_module(low: Lowering, node: Node, module: Any) -> bool:
