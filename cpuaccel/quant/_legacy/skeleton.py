@@ -44,7 +44,7 @@ def filled(model: nn.Module, state: State) -> nn.Module:
             f" {type(model).__name__}'s: pass what convert_fx returned for it, or a file of"
             " torch.save(model) or torch.jit.save"
         )
-    if not leaves:
+    if all(isinstance(each, nn.Identity) for each in leaves.values()):
         raise LegacyError(
             f"model: none of the quantized layers of the file is in {type(model).__name__}:"
             f" it has {', '.join(state.examples())}"

@@ -18,6 +18,7 @@ from cpuaccel.quant._torch_ao import DescribedModule, kind_of
 STUBS = ("QuantStub", "DeQuantStub")
 """The stubs of an eager-mode model, by the name of their class."""
 
+_QUANTIZED = (IntegerTensor, UnpackedLayer, Cell, tuple)
 _DYNAMIC_VERSION = 4
 """The version of torch.ao's dynamic linear layers in a state dict; static ones have 3."""
 _PACKED = "_packed_params._packed_params"
@@ -80,11 +81,23 @@ class State:
             if leaf is not None:
                 found[path] = leaf
         missing = [path for path in self._modules if path not in found]
+        missing += self._unplaced(found)
         if missing:
             raise LegacyError(
-                f"model: {type(model).__name__} has no module {missing[0]!r}, which the file has"
+                f"model: {type(model).__name__} has no layer for {missing[0]!r}, which the file has"
             )
         return found
+
+    def _unplaced(self, leaves: dict[str, nn.Module]) -> list[str]:
+        """Return the paths of quantized values that belong to no layer of the model."""
+        if "" in leaves:
+            return []
+        inside = tuple(f"{path}." for path in leaves)
+        return [
+            path
+            for path, value in self._values.items()
+            if isinstance(value, _QUANTIZED) and "." in path and not path.startswith(inside)
+        ]
 
     def _leaf(self, path: str, module: nn.Module) -> nn.Module | None:
         part = self._modules.get(path)
@@ -112,6 +125,8 @@ class State:
         if packed is not None:
             return _linear(own, packed, self._version(path, own))
         if isinstance(rows, IntegerTensor):
+            if _base(module) != "Embedding":
+                raise LegacyError(f"a quantized {_base(module)}, for which cpuaccel has no rule")
             return DescribedModule("quantized.Embedding", {"table": rows})
         if isinstance(own.get("weight"), IntegerTensor) and "Conv" in _base(module):
             return _convolution(own, module)

@@ -136,10 +136,34 @@ def test_a_state_dict_of_convert_fx() -> None:
     assert_close(_files.result(loaded, _files.images()), _of(model))
 
 
-def test_a_model_that_lacks_a_module() -> None:
-    file = _files.saved(_files.eager_converted())
-    with pytest.raises(ValueError, match=r"Linear|no module"):
-        load_blocked(file, model=nn.Sequential(nn.Linear(3, 3)))
+@pytest.mark.parametrize("of", ["module", "state dict"])
+def test_a_model_that_lacks_a_layer(of: str) -> None:
+    model = _files.eager_converted()
+    file = _files.saved(model if of == "module" else model.state_dict())
+    skeleton = _files.made(_files.Eager)
+    skeleton.fc = nn.Identity()
+    skeleton.other = nn.Linear(8, 4)
+    with pytest.raises(ValueError, match=r"no layer for|a quantized Identity|the file lacks"):
+        load_blocked(file, model=skeleton)
+    with pytest.raises(ValueError, match=r"Sequential has no layer for|none of the quantized"):
+        load_blocked(file, model=nn.Sequential(nn.BatchNorm2d(3)))
+
+
+def test_a_quantized_layer_without_a_rule_is_named() -> None:
+    model = nn.Sequential(nn.EmbeddingBag(10, 4)).eval()
+    quantized = _files.quietly(_bag)
+    for value in (quantized, quantized.state_dict()):
+        with pytest.raises(ValueError, match=r"EmbeddingBag"):
+            load_blocked(_files.saved(value), model=model)
+
+
+def _bag() -> nn.Module:
+    import torch.ao.quantization as aq
+
+    model = nn.Sequential(nn.EmbeddingBag(10, 4)).eval()
+    model[0].qconfig = aq.float_qparams_weight_only_qconfig
+    aq.prepare(model, inplace=True)
+    return aq.convert(model)
 
 
 def test_a_module_of_an_own_class_without_a_model() -> None:
