@@ -70,12 +70,13 @@ def enabled(flag: bool = True) -> Iterator[None]:
 
 
 def _torch_fixes() -> tuple[Any, ...]:
-    """Return the modules that override Python functions of torch while cpuaccel is on."""
+    """Return the modules that override Python functions of torch or torchao while it is on."""
     # Another torch than this build's may lack what these import; `enable` rejects it before.
     from cpuaccel import _encoder_padding, _openmp_fork
     from cpuaccel.quant import _conv_modules, _sent_tensors
+    from cpuaccel.quant._torchao import import_hook
 
-    return _conv_modules, _sent_tensors, _encoder_padding, _openmp_fork
+    return _conv_modules, _sent_tensors, _encoder_padding, _openmp_fork, import_hook
 
 
 def _switch(flag: bool) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 
 from torch import nn
 
+from cpuaccel import _compat
 from cpuaccel._modules import replacement_of
 
 _ConvNd: Any = None
 """None if torch has no torch.ao, and therefore no such modules."""
 with contextlib.suppress(ImportError):
-    from cpuaccel._compat import QuantizedConvNd as _ConvNd
+    _ConvNd = _compat.QuantizedConvNd
 
 _SMALLEST = (1, 1, 1)
 """in_channels, out_channels and kernel_size of the module that `__setstate__` then overwrites."""

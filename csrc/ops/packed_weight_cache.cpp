@@ -10,7 +10,18 @@ namespace cpuaccel::ops {
 namespace {
 
 int64_t bytes_of(const CachedPackedWeight& packed) {
-  return packed.values.defined() ? static_cast<int64_t>(packed.values.nbytes()) : 0;
+  return (packed.values.defined() ? static_cast<int64_t>(packed.values.nbytes()) : 0) +
+         (packed.int8 ? packed.int8->bytes : 0);
+}
+
+// What tells the ISAs apart that pack differently: the width of a panel, or the row of qgemm's
+// list.
+int64_t isa_key(WeightForm form) {
+  if (form != WeightForm::int8) {
+    return panel_in_use(form == WeightForm::pairs);
+  }
+  const auto rows = kernels::qgemm_kernels();
+  return &kernels::first_usable(rows) - rows.data();
 }
 
 }  // namespace
@@ -29,9 +40,25 @@ CachedPackedWeight PackedWeightCache::get(const at::Tensor& weight, bool pairs) 
              [&] { return pack_for_cache(weight, pairs); });
 }
 
+std::shared_ptr<const kernels::QgemmWeights> PackedWeightCache::get_int8(const at::Tensor& weight) {
+  return get(weight, WeightForm::int8,
+             [&] {
+               const kernels::QgemmPlain plain{.data = weight.const_data_ptr<int8_t>(),
+                                               .K = weight.size(1),
+                                               .N = weight.size(0),
+                                               .k_stride = weight.stride(1),
+                                               .n_stride = weight.stride(0)};
+               CachedPackedWeight packed;
+               packed.int8 =
+                   std::make_shared<const kernels::QgemmWeights>(kernels::qgemm_pack(plain));
+               return packed;
+             })
+      .int8;
+}
+
 CachedPackedWeight PackedWeightCache::get(const at::Tensor& weight, WeightForm form,
                                           const Make& make) {
-  const int64_t panel = panel_in_use(form == WeightForm::pairs);
+  const int64_t panel = isa_key(form);
   std::shared_ptr<Entry> entry;
   {
     const std::scoped_lock lock(mutex_);

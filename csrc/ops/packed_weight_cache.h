@@ -1,4 +1,5 @@
-// Cache of packed weights of compiled graphs, which kept_linear and saved_linear read.
+// Cache of packed weights of compiled graphs and of int8 weights: kept_linear, saved_linear and
+// int8_linear read it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,9 +17,9 @@
 
 namespace cpuaccel::ops {
 
-// The form of the packed weight: panels of its own type, pairs of bfloat16, or panels made from the
-// bytes of a file.
-enum class WeightForm { panels, pairs, bytes };
+// The form of the packed weight: panels of its own type, pairs of bfloat16, panels made from the
+// bytes of a file, or int8 as family qgemm reads it.
+enum class WeightForm { panels, pairs, bytes, int8 };
 
 // A weight is packed at its first use, and again after a change. Each call looks for changes, as it
 // does for the weights of graph regions (WatchedTensors). The next miss drops entries whose weight
@@ -35,6 +36,9 @@ class PackedWeightCache {
   // alias the memory of `weight`.
   using Make = std::function<CachedPackedWeight()>;
   CachedPackedWeight get(const at::Tensor& weight, WeightForm form, const Make& make);
+
+  // `weight` (out_features x in_features, int8, dense) as family qgemm reads it.
+  std::shared_ptr<const kernels::QgemmWeights> get_int8(const at::Tensor& weight);
 
   void set_capacity(int64_t bytes);
   void clear();

@@ -28,7 +28,7 @@ def has_onednn() -> bool:
 
 
 _CHECKS = ("test_autograd_registration", "test_faketensor")
-_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", "kept_linear")
+_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", "kept_linear", "int8_linear")
 _QUANTIZER = (0.05, 120)
 _TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
 
@@ -57,6 +57,10 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
     return {
         "quantized_table": (image, _TABLE, *_QUANTIZER),
         "kept_linear": (torch.randn(3, 16), torch.randn(24, 16), torch.randn(24), "gelu"),
+        "int8_linear": (
+            *(torch.randn(3, 16), torch.randint(-128, 128, (24, 16), dtype=torch.int8)),
+            *(torch.rand(24, 1), None, torch.randn(24), "row", False, None, None, -128, 127),
+        ),
         "shuffle_channels": ([image, image], 2, 1, 0, None, *_QUANTIZER),
         "conv2d_table": (image, _conv(), *own, _TABLE, *_QUANTIZER),
         "conv2d_add": (image, _conv(), *own, *image_binary),
@@ -70,7 +74,7 @@ def _arguments() -> dict[str, tuple[Any, ...]]:
 def _load() -> None:
     """Register all ops and fake kernels, which are otherwise registered by their users."""
     _native.load()
-    for name in ("resize", "kept_linear", "saved_linear"):
+    for name in ("resize", "kept_linear", "saved_linear", "int8_linear"):
         importlib.import_module(f"cpuaccel._ops.{name}")
 
 

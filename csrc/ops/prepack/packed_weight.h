@@ -7,11 +7,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/packed.h"
+#include "kernels/qgemm/qgemm.h"
 
 namespace cpuaccel::ops {
 
@@ -54,6 +56,8 @@ at::Tensor pack_pairs(const at::Tensor& matrix);
 struct CachedPackedWeight {
   at::Tensor values;
   int64_t panel = 0;
+  // Instead of `values`, of an int8 weight.
+  std::shared_ptr<const kernels::QgemmWeights> int8 = nullptr;
 };
 int64_t panel_in_use(bool pairs);
 CachedPackedWeight pack_for_cache(const at::Tensor& weight, bool pairs);

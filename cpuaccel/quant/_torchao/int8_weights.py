@@ -1,0 +1,125 @@
+"""F.linear with torchao's Int8Tensor as weight, by cpuaccel::int8_linear.
+
+Registered by torchao's own extension points: `Int8Tensor.implements` for aten.linear, and
+`implements_torch_function` for F.linear. torch.compile and torch.export trace it to one op.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cpuaccel import _native
+from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
+
+_REDUCED = (-64, 63)
+_WHOLE = (-128, 127)
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+_registered: list[tuple[Any, Any, Any, Any]] = []
+"""Tables of Int8Tensor, with the key, the function before and cpuaccel's."""
+
+
+def register(module: ModuleType) -> None:
+    """Register cpuaccel's linear with the Int8Tensor of torchao's module."""
+    if _registered:
+        return
+    cls: Any = module.Int8Tensor
+    aten, function = torch.ops.aten.linear.default, torch.nn.functional.linear
+    for table, key, implements in (
+        (cls._ATEN_OP_TABLE[cls], aten, cls.implements),
+        (cls._TORCH_FN_TABLE[cls], function, cls.implements_torch_function),
+    ):
+        before = table.get(key)
+        if before is None:  # a torchao that registers its linear elsewhere
+            continue
+        implements(key)(_linear_before(before, module))
+        _registered.append((table, key, before, table[key]))
+
+
+def unregister() -> None:
+    """Restore torchao's functions, unless someone else replaced cpuaccel's."""
+    for table, key, before, cpuaccels in _registered:
+        if table.get(key) is cpuaccels:
+            table[key] = before
+    _registered.clear()
+
+
+def _linear_before(before: Any, module: ModuleType) -> Any:
+    """Return F.linear on cpuaccel's op, or by `before`, which torchao registered."""
+    cls: Any = module.Int8Tensor
+    kwargs_class: Any = module.QuantizeTensorToInt8Kwargs
+    from torchao.quantization.granularity import PerRow, PerTensor
+    from torchao.quantization.quant_primitives import MappingType
+    from torchao.utils import TorchAOBaseTensor
+
+    op: Any = torch.ops.cpuaccel.int8_linear.default
+
+    def fallback_reason(input: Any, weight: Any) -> str:
+        """Say why cpuaccel's op cannot compute this linear; empty if it can."""
+        if type(weight) is not cls or isinstance(input, TorchAOBaseTensor):
+            return "a subclass of torchao's tensors"
+        if input.device.type != "cpu" or weight.device.type != "cpu":
+            return "not on the CPU"
+        if input.dtype not in _DTYPES:
+            return "unsupported dtype"
+        if weight.dim() != 2 or weight.scale.dim() != 2 or weight.scale.shape[1] != 1:
+            return "the weight has groups, or is no matrix"
+        quantizes = weight.act_quant_kwargs
+        if quantizes is None:
+            return ""
+        if type(quantizes) is not kwargs_class:
+            return "activations are not int8"
+        mapping, granularity = quantizes.mapping_type, quantizes.granularity
+        if mapping != MappingType.SYMMETRIC and mapping != MappingType.ASYMMETRIC:
+            return "unsupported mapping type"
+        if isinstance(granularity, PerTensor):
+            return ""
+        # torchao before 0.16 has no PerRow.dim
+        if isinstance(granularity, PerRow) and getattr(granularity, "dim", -1) == -1:
+            return ""
+        return "unsupported granularity of activations"
+
+    def linear(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        input, weight, bias = _arguments(*args, **kwargs)
+        reason = fallback_reason(input, weight)
+        if reason:
+            if not torch.compiler.is_compiling():
+                _native.load().count_fallback("int8_linear", reason)
+            # torchao reads positional arguments only: a bias passed by name would be dropped.
+            return before(func, types, (input, weight, bias), {})
+        if weight.act_pre_scale is not None:
+            dtype = input.dtype
+            input = input * weight.act_pre_scale
+            if input.dtype != dtype:
+                return op_of(input.float(), weight, bias).to(dtype)
+        return op_of(input, weight, bias)
+
+    def op_of(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
+        quantizes, mode, symmetric = weight.act_quant_kwargs, "none", True
+        scale, zero_point, (low, high) = None, None, _WHOLE
+        if quantizes is not None:
+            mode = "tensor" if isinstance(quantizes.granularity, PerTensor) else "row"
+            symmetric = quantizes.mapping_type == MappingType.SYMMETRIC
+            if quantizes.reduce_range:
+                low, high = _REDUCED
+            if weight.act_quant_scale is not None:
+                mode, scale = "given", weight.act_quant_scale
+                zero_point = weight.act_quant_zero_point
+        result: Tensor = op(
+            *(input, weight.qdata, weight.scale, weight.zero_point, bias),
+            *(mode, symmetric, scale, zero_point, low, high),
+        )
+        return result
+
+    return linear
+
+
+def _arguments(
+    input: Any, weight: Any, bias: Tensor | None = None
+) -> tuple[Any, Any, Tensor | None]:
+    """Return the arguments of F.linear, of which some may be given by name."""
+    return input, weight, bias

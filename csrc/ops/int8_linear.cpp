@@ -1,0 +1,231 @@
+#include "ops/int8_linear.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Functions.h>
+#include <ATen/core/DimVector.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/isa.h"
+#include "base/plugin.h"
+#include "kernels/gemm_w8/gemm_w8.h"
+#include "kernels/qgemm/qgemm.h"
+#include "kernels/quantize_by_row/quantize_by_row.h"
+#include "ops/data_type.h"
+#include "ops/packed_weight_cache.h"
+#include "ops/reasons.h"
+#include "ops/torch_kernel.h"
+
+namespace cpuaccel::ops {
+namespace {
+
+constexpr auto kCounted = "int8_linear";
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_neg();
+}
+
+bool is_zero(const at::Tensor& integers) {
+  if (integers.scalar_type() != at::kChar || !integers.is_contiguous()) {
+    return false;
+  }
+  const auto* values = integers.const_data_ptr<int8_t>();
+  return std::all_of(values, values + integers.numel(), [](int8_t value) { return value == 0; });
+}
+
+const char* fallback_reason(const Int8Linear& call) {
+  if (!plugin_on()) {
+    return reasons::kOff;
+  }
+  if (!is_gemm_type(call.input.scalar_type())) {
+    return reasons::kDtype;
+  }
+  if (!is_plain(call.input) || !is_plain(call.weight) || call.weight.numel() == 0 ||
+      !call.weight.is_non_overlapping_and_dense()) {
+    return reasons::kLayout;
+  }
+  if (call.weight_zero_point && !is_zero(*call.weight_zero_point)) {
+    return "the weight has zero points";
+  }
+  return nullptr;
+}
+
+// A contiguous vector of `count` elements of `type`, of which `values` may have only one.
+at::Tensor as_vector(const at::Tensor& values, int64_t count, at::ScalarType type) {
+  const at::Tensor cast = values.detach().to(type);
+  return cast.numel() == count ? cast.reshape({count}).contiguous()
+                               : cast.reshape({1}).expand({count}).contiguous();
+}
+
+at::Tensor as_vector(const at::Tensor& values, at::ScalarType type) {
+  return as_vector(values, values.numel(), type);
+}
+
+// The rows of the input as int8, with their scales and zero points.
+struct Rows {
+  at::Tensor values, scales, zero_points;
+
+  Rows(const Int8Linear& call, const at::Tensor& src)
+      : values(at::detail::empty_cpu(src.sizes(), at::kChar)),
+        scales(at::detail::empty_cpu({src.size(0)}, at::kFloat)),
+        zero_points(at::detail::empty_cpu({src.size(0)}, at::kInt)) {
+    kernels::QuantizeByRow quantize;
+    quantize.src = src.const_data_ptr();
+    quantize.type = data_type(src.scalar_type());
+    quantize.M = src.size(0);
+    quantize.K = quantize.row_stride = src.size(1);
+    quantize.symmetric = call.symmetric;
+    quantize.low = static_cast<int32_t>(call.low);
+    quantize.high = static_cast<int32_t>(call.high);
+    quantize.dst = values.mutable_data_ptr<int8_t>();
+    quantize.scales = scales.mutable_data_ptr<float>();
+    quantize.zero_points = zero_points.mutable_data_ptr<int32_t>();
+    at::Tensor given_scales, given_zero_points;
+    quantize.mode = call.quantize == "row"      ? kernels::RowScales::of_each_row
+                    : call.quantize == "tensor" ? kernels::RowScales::of_all_rows
+                                                : kernels::RowScales::given;
+    if (quantize.mode == kernels::RowScales::given) {
+      given_scales = as_vector(*call.scale, at::kFloat);
+      quantize.given = given_scales.numel();
+      quantize.given_scales = given_scales.const_data_ptr<float>();
+      if (call.zero_point) {
+        given_zero_points = as_vector(*call.zero_point, quantize.given, at::kInt);
+        quantize.given_zero_points = given_zero_points.const_data_ptr<int32_t>();
+      }
+    }
+    kernels::quantize_by_row(quantize);
+  }
+};
+
+// Rows from which on torch's products of bf16 are faster than kernels/gemm_w8, which multiplies
+// f32, where the CPU has instructions for bf16.
+constexpr int64_t kManyRows = 32;
+
+// What both kinds of products take: the input as a contiguous matrix, and vectors of f32.
+struct Operands {
+  at::Tensor src, weight_scales, bias;
+
+  const float* scale_data() const { return weight_scales.const_data_ptr<float>(); }
+  const float* bias_data() const { return bias.defined() ? bias.const_data_ptr<float>() : nullptr; }
+};
+
+const char* float_product(const Int8Linear& call, const Operands& operands,
+                          const at::Tensor& result) {
+  const at::Tensor& src = operands.src;
+  if (src.size(0) >= kManyRows && src.scalar_type() == at::kBFloat16 && has_bf16_arithmetic()) {
+    const at::Tensor sums = at::mm(src, call.weight.to(at::kBFloat16).t()).to(at::kFloat);
+    sums.mul_(operands.weight_scales);
+    result.view(sums.sizes()).copy_(operands.bias.defined() ? sums.add_(operands.bias) : sums);
+    return nullptr;
+  }
+  const auto weights = PackedWeightCache::instance().get_int8(call.weight);
+  auto* row = kernels::gemm_w8_row(*weights);
+  if (row == nullptr) {
+    return "no kernel of this CPU for products of floats by int8";
+  }
+  kernels::GemmW8Call multiply;
+  multiply.weights = weights.get();
+  multiply.M = src.size(0);
+  multiply.src = src.const_data_ptr();
+  multiply.src_type = multiply.dst_type = data_type(src.scalar_type());
+  multiply.src_stride = src.size(1);
+  multiply.dst = result.mutable_data_ptr();
+  multiply.scales = operands.scale_data();
+  multiply.bias = operands.bias_data();
+  kernels::gemm_w8(multiply, row);
+  return nullptr;
+}
+
+const char* int8_product(const Int8Linear& call, const Operands& operands,
+                         const at::Tensor& result) {
+  const auto weights = PackedWeightCache::instance().get_int8(call.weight);
+  const Rows rows(call, operands.src);
+  // The kernel writes f32 or bf16.
+  at::Tensor dst = result;
+  if (result.scalar_type() == at::kHalf) {
+    dst = at::detail::empty_cpu(result.sizes(), at::kFloat);
+  }
+  kernels::QgemmCall multiply;
+  multiply.weights = weights.get();
+  multiply.M = operands.src.size(0);
+  multiply.src = {.data = rows.values.const_data_ptr(),
+                  .type = kernels::QgemmSrcType::s8,
+                  .row_stride = weights->K,
+                  .zero_points = rows.zero_points.const_data_ptr<int32_t>(),
+                  .scales = rows.scales.const_data_ptr<float>()};
+  multiply.dst = {.data = dst.mutable_data_ptr(),
+                  .type = data_type(dst.scalar_type()),
+                  .row_stride = weights->N,
+                  .scales = operands.scale_data(),
+                  .bias = operands.bias_data()};
+  const char* reason = kernels::qgemm(multiply);
+  if (reason == nullptr && !dst.is_same(result)) {
+    result.copy_(dst);
+  }
+  return reason;
+}
+
+at::Tensor product(const Int8Linear& call, const char*& reason) {
+  const int64_t N = call.weight.size(0), K = call.weight.size(1);
+  at::DimVector sizes(call.input.sizes());
+  sizes.back() = N;
+  at::Tensor result = at::detail::empty_cpu(sizes, call.input.scalar_type());
+  if (result.numel() == 0) {
+    return result;
+  }
+  const bool biased = call.bias && call.bias->defined();
+  const Operands operands{.src = call.input.contiguous().view({-1, K}),
+                          .weight_scales = as_vector(call.weight_scale, N, at::kFloat),
+                          .bias = biased ? as_vector(*call.bias, N, at::kFloat) : at::Tensor()};
+  reason = (call.quantize == "none" ? float_product : int8_product)(call, operands, result);
+  return reason == nullptr ? result : at::Tensor();
+}
+
+Op counted_op(std::string_view quantize) {
+  return quantize == "none"    ? Op::packed_linear
+         : quantize == "given" ? Op::linear
+                               : Op::linear_dynamic;
+}
+
+at::Tensor int8_linear(const at::Tensor& input, const at::Tensor& weight,
+                       const at::Tensor& weight_scale,
+                       const std::optional<at::Tensor>& weight_zero_point,
+                       const std::optional<at::Tensor>& bias, std::string_view quantize,
+                       bool symmetric, const std::optional<at::Tensor>& scale,
+                       const std::optional<at::Tensor>& zero_point, int64_t low, int64_t high) {
+  const Int8Linear call{input,      weight,   weight_scale, weight_zero_point,
+                        bias,       quantize, symmetric,    scale,
+                        zero_point, low,      high};
+  check(call);
+  const char* reason = nullptr;
+  const at::Tensor result = int8_linear_by_kernel(call, counted_op(quantize), reason);
+  if (reason == nullptr) {
+    return result;
+  }
+  report_fallback(kCounted, reason);
+  return int8_linear_by_torch(call);
+}
+
+}  // namespace
+
+at::Tensor int8_linear_by_kernel(const Int8Linear& call, Op counted, const char*& reason) {
+  reason = fallback_reason(call);
+  const at::Tensor result = reason == nullptr ? product(call, reason) : at::Tensor();
+  if (reason == nullptr) {
+    calls().add(counted, Provider::cpuaccel);
+  }
+  return result;
+}
+
+TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
+  library.def(
+      "int8_linear(Tensor input, Tensor weight, Tensor weight_scale, Tensor? weight_zero_point, "
+      "Tensor? bias, str quantize, bool symmetric, Tensor? scale, Tensor? zero_point, int low, int "
+      "high) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("int8_linear", int8_linear); }
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,1 @@
+"""torchao's int8 weights on cpuaccel's kernels."""
