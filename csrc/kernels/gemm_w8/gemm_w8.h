@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "base/data_type.h"
 #include "kernels/kernel_list.h"
 #include "kernels/qgemm/qgemm.h"
@@ -56,7 +57,7 @@ using GemmW8Function = const GemmW8Kernels&();
 std::span<const KernelRow<GemmW8Function>> gemm_w8_kernels();
 
 // The best usable row that reads these weights, or null if there is none.
-GemmW8Function* gemm_w8_row(const QgemmWeights& weights);
+CPUACCEL_API GemmW8Function* gemm_w8_row(const QgemmWeights& weights);
 
 struct GemmW8Call {
   const QgemmWeights* weights = nullptr;
@@ -71,6 +72,6 @@ struct GemmW8Call {
 };
 
 // Runs on all of torch's threads. `row` reads the weights' layout.
-void gemm_w8(const GemmW8Call& call, GemmW8Function* row);
+CPUACCEL_API void gemm_w8(const GemmW8Call& call, GemmW8Function* row);
 
 }  // namespace cpuaccel::kernels

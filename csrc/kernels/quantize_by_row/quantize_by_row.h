@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/api.h"
 #include "base/data_type.h"
 #include "kernels/kernel_list.h"
 
@@ -69,7 +70,7 @@ struct QuantizeByRow {
 };
 
 // Runs the best usable row, or `row`, on all of torch's threads.
-void quantize_by_row(const QuantizeByRow& call);
-void quantize_by_row(const QuantizeByRow& call, QuantizeByRowFunction* row);
+CPUACCEL_API void quantize_by_row(const QuantizeByRow& call);
+CPUACCEL_API void quantize_by_row(const QuantizeByRow& call, QuantizeByRowFunction* row);
 
 }  // namespace cpuaccel::kernels
