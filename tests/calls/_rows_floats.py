@@ -61,6 +61,22 @@ def _int_mm(dtype: torch.dtype) -> list[Sample]:
     ]
 
 
+def _weight_int8pack_mm(dtype: torch.dtype) -> list[Sample]:
+    weight = values(32, 64, dtype=torch.int8, seed=1)
+    scales = values(32, dtype=dtype, seed=2)
+    return [
+        Sample((values(1, 64, dtype=dtype), weight, scales)),
+        Sample((values(17, 64, dtype=dtype), weight, scales)),
+        Sample((values(0, 64, dtype=dtype), weight, scales), kind="empty"),
+        Sample((values(17, 64, dtype=dtype), weight, scales[:5]), kind="bad"),
+    ]
+
+
+def _exact_weight_int8pack_mm(sample: Sample) -> Tensor:
+    rows, weight, scales = (each.double() for each in sample.args)
+    return rows @ weight.T * scales
+
+
 def _linear(dtype: torch.dtype) -> list[Sample]:
     weight, bias = values(24, 40, dtype=dtype, seed=1), values(24, dtype=dtype, seed=2)
     return [
@@ -159,6 +175,13 @@ ROWS = (
     Row("bmm", _bmm, "aten::bmm", provider="cpuaccel"),
     Row("baddbmm", _baddbmm, "aten::baddbmm", provider="cpuaccel"),
     Row("int_mm", _int_mm, "aten::_int_mm", dtypes=(torch.int8, torch.uint8, torch.int32)),
+    Row(
+        "weight_int8pack_mm",
+        _weight_int8pack_mm,
+        "aten::_weight_int8pack_mm",
+        dtypes=(torch.float32, torch.bfloat16, torch.float16),
+        exact=_exact_weight_int8pack_mm,
+    ),
     Row("linear", _linear, "aten::linear", keys=("AutocastCPU",), provider="cpuaccel"),
     *(
         Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _settings import setting
 from quant._engine import needs_plugin
 from torch import Tensor
 
@@ -48,3 +49,15 @@ def test_a_result_over_its_operand(size: int, which: str) -> None:
     expected = a.int() @ b.int()
     torch._int_mm(a, b, out=out)
     assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("isa", ["avx2", "ref"])
+def test_without_vnni(isa: str) -> None:
+    """There torch's oneDNN adds pairs of products in 16 bits, and its results are wrong."""
+    with setting("max_isa", isa):
+        for M, K, N in ((1, 1, 1), (3, 17, 50), (40, 300, 33)):
+            a, b = _operands(M, K, N)
+            assert torch.equal(torch._int_mm(a, b), a.int() @ b.int())
+            assert torch.equal(torch._int_mm(a, b.t().contiguous().t()), a.int() @ b.int())
+            bytes_ = a.view(torch.uint8)
+            assert torch.equal(torch._int_mm(bytes_, b), bytes_.int() @ b.int())

@@ -47,6 +47,8 @@ def cases() -> Iterator[Case]:
         yield _autocast(shape)
     for shape in _INT8:
         yield from _int_mm(shape)
+        for dtype in (torch.float32, torch.bfloat16):
+            yield _weight_int8pack_mm(shape, dtype)
 
 
 def _operands(shape: tuple[int, ...], dtype: torch.dtype, transposed: bool = False) -> Any:
@@ -137,3 +139,14 @@ def _int_mm(shape: tuple[int, ...]) -> Iterator[Case]:
 
     yield Case("aten::_int_mm", "CPU", sizes(shape), lambda: partial(torch._int_mm, *operands()))
     yield Case("aten::_int_mm.out", "CPU", sizes(shape), out)
+
+
+def _weight_int8pack_mm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    M, K, N = shape
+
+    def make() -> Runner:
+        weight = (numbers(N, K) * 40).clamp(-128, 127).to(torch.int8)
+        scales = numbers(N, dtype=dtype)
+        return partial(torch._weight_int8pack_mm, numbers(M, K, dtype=dtype), weight, scales)
+
+    return Case("aten::_weight_int8pack_mm", "CPU", f"{DTYPES[dtype]} {sizes(shape)}", make)
