@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
     from torch._subclasses.fake_tensor import unset_fake_temporarily as unset_fake_temporarily
     from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
+    from torch.utils._python_dispatch import (
+        is_traceable_wrapper_subclass as is_traceable_wrapper_subclass,
+    )
     from torch.utils._pytree import TreeSpec as TreeSpec
     from torch.utils._pytree import keystr as keystr
     from torch.utils._pytree import tree_flatten as tree_flatten
@@ -53,6 +56,9 @@ INDUCTOR_MODULE = "torch._inductor.compile_fx"
 """The module that every use of Inductor imports. It imports the rest of Inductor."""
 
 DYNAMO_MODULE = "torch._dynamo"
+
+DECOMPOSED_MODULE = "torch.ao.quantization.fx._decomposed"
+"""The module that defines the ops of torch.ops.quantized_decomposed."""
 
 CAUSAL_DETECTION = "_detect_is_causal_mask"
 """The function of torch.nn.modules.transformer that tells encoders whether a mask is causal."""
@@ -86,6 +92,9 @@ _NAMES: dict[str, _Name] = {
     ),
     "get_tracing_state": _Name("torch._C:_get_tracing_state"),
     "is_functorch_tensor": _Name("torch._C._functorch:is_functorch_wrapped_tensor"),
+    "is_traceable_wrapper_subclass": _Name(
+        "torch.utils._python_dispatch:is_traceable_wrapper_subclass"
+    ),
     "is_tracing": _Name("torch._C:_is_tracing"),
     # Custom ops, fake tensors, memory
     "AutogradInfo": _Name("torch._library.autograd:Info"),

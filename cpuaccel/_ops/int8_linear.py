@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
+from cpuaccel._compat import check
 from cpuaccel._ops.linear_result import linear_result
 
 _native.load()  # registers the op
@@ -29,7 +30,7 @@ def _int8_linear(
     low: int,
     high: int,
 ) -> Tensor:
-    _torch._check(
+    check(
         weight.dim() == 2 and weight.dtype == torch.int8,
         lambda: (
             f"cpuaccel::int8_linear: expected weight to be an int8 matrix, got {weight.dtype} of"

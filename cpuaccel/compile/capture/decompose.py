@@ -28,6 +28,7 @@ from cpuaccel._compat import (
     TorchDispatchMode,
     decompositions,
     has_kernel_for_key,
+    is_traceable_wrapper_subclass,
 )
 from cpuaccel._ops import resize as _resize_op  # noqa: F401  cpuaccel::resize
 from cpuaccel.compile.capture import normalize
@@ -107,10 +108,12 @@ _OF_ANY_LAYOUT = frozenset(f"aten::{name}" for name in _NAMES_OF_ANY_LAYOUT.spli
 
 
 def _is_plain(program: ExportedProgram) -> bool:
-    """Say whether the graph consists of ops only, and all its tensors are inputs."""
+    """Say whether the graph consists of ops only, and all its tensors are plain inputs."""
     kinds = (*_ATTRIBUTE_INPUTS, InputKind.USER_INPUT)
     return all(each.kind in kinds for each in program.graph_signature.input_specs) and all(
-        node.op in ("placeholder", "output")
+        # torchao's weights are tensors of tensors, which run_decompositions takes apart.
+        (node.op == "placeholder" and not is_traceable_wrapper_subclass(node.meta.get("val")))
+        or node.op == "output"
         or (node.op == "call_function" and not _hides_something(node.target))
         for node in program.graph.nodes
     )

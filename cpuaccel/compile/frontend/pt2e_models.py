@@ -19,9 +19,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.fx import GraphModule, Node, Proxy
-from torch.nn.modules import module as _module
 
 from cpuaccel import _engine_state, _log, config
+from cpuaccel._compat import (
+    OpOverload,
+    function_stack_length,
+    get_tracing_state,
+    has_any_global_hook,
+)
 from cpuaccel._import_hook import after_import
 from cpuaccel.compile.common.plain_calls import are_plain
 
@@ -31,8 +36,6 @@ _GUARDS = "_guards_fn"
 _PLANS = "_cpuaccel_plans"
 
 _Forward = Callable[..., Any]
-
-_has_global_hook: Callable[[], Any] = _module._has_any_global_hook
 
 
 def install() -> None:
@@ -103,8 +106,7 @@ def _calls_ops_only(model: GraphModule) -> bool:
     if not all(map(_is_op, model.graph.nodes)):
         return False
     return any(
-        isinstance(node.target, torch._ops.OpOverload)
-        and node.target.namespace == "quantized_decomposed"
+        isinstance(node.target, OpOverload) and node.target.namespace == "quantized_decomposed"
         for node in model.graph.nodes
     )
 
@@ -115,7 +117,7 @@ def _is_op(node: Node) -> bool:
     if node.op != "call_function":
         return node.op != "call_method"
     target = node.target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return True
     # Sizes of tensors, and parts of tuples.
     return getattr(target, "__module__", "") in ("_operator", "math") or target is operator.getitem
@@ -172,9 +174,9 @@ class _Plans:
             and bool(config.get("pt2e_plans"))
             and not are_plain()
             and not torch.is_autocast_enabled("cpu")
-            and torch._C._get_tracing_state() is None
-            and torch._C._len_torch_function_stack() == 0
-            and not _has_global_hook()  # they would be called for modules that only plans have
+            and get_tracing_state() is None
+            and function_stack_length() == 0
+            and not has_any_global_hook()  # they would be called for modules that only plans have
         )
 
     def run(self, model: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

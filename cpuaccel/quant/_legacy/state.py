@@ -182,7 +182,7 @@ def _base(module: nn.Module) -> str:
 
 def _folded(module: nn.Module) -> nn.Module | None:
     """Return Identity for a batch norm that the file has folded into a convolution."""
-    is_norm = isinstance(module, nn.modules.batchnorm._BatchNorm)
+    is_norm = isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d))
     return nn.Identity() if is_norm else None
 
 
