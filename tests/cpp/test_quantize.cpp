@@ -97,7 +97,7 @@ TEST_P(QuantizeTest, HugeInfiniteAndNaN) {
   for (const auto where : {kBefore, kAfter}) {
     const Added added(where);
     EXPECT_EQ(run(quantize_by(10.0f, 7)), (std::vector{255, 0, 255, 0, 255}));
-    EXPECT_EQ(run(quantize_by(10.0f, -7, 128)), (std::vector{127, 128, 127, 128, 127}));
+    EXPECT_EQ(run(quantize_by(10.0f, 7, 128)), (std::vector{127, 128, 127, 128, 127}));
   }
   const Added added(kBefore);
   EXPECT_EQ(run(quantize_by(10.0f, 200)), (std::vector{255, 0, 255, 0, 255}));

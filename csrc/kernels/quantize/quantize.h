@@ -36,7 +36,7 @@ struct QuantizeBy {
   uint8_t offset = 0;
 };
 // Adds the zero point where torch adds it.
-QuantizeBy quantize_by(float inverse_scale, int32_t zero_point, uint8_t offset = 0);
+CPUACCEL_API QuantizeBy quantize_by(float inverse_scale, int32_t zero_point, uint8_t offset = 0);
 inline constexpr float kQuantizeLimit = 2147483520.0f;
 
 using QuantizeFunction = void(const float* src, uint8_t* dst, int64_t count, const QuantizeBy& by);
