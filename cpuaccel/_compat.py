@@ -11,6 +11,9 @@ with it, or a function that needs the name, and Inductor runs without cpuaccel's
 from __future__ import annotations
 
 import importlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch as _torch
@@ -151,6 +154,25 @@ _NAMES: dict[str, _Name] = {
     "select_decomp_table": _Name("torch._inductor.decomposition:select_decomp_table"),
     "stable_topological_sort": _Name("torch._inductor.pattern_matcher:stable_topological_sort"),
 }
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Let torch's ops run without oneDNN. `torch.backends.mkldnn.flags` also warns of TF32."""
+    before = _torch._C._get_mkldnn_enabled()
+    _torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        _torch._C._set_mkldnn_enabled(before)
+
+
+@contextmanager
+def copying_graphs() -> Iterator[None]:
+    """Hide a warning of torch's about its own LeafSpec, for which copying a graph is enough."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*LeafSpec", category=FutureWarning)
+        yield
 
 
 def forward_ad_level() -> int:

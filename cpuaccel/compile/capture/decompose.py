@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.backends import mkldnn, nnpack
+from torch.backends import nnpack
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule, Interpreter, Node
@@ -29,6 +29,7 @@ from cpuaccel._compat import (
     decompositions,
     has_kernel_for_key,
     is_traceable_wrapper_subclass,
+    without_onednn,
 )
 from cpuaccel._ops import resize as _resize_op  # noqa: F401  cpuaccel::resize
 from cpuaccel.compile.capture import normalize
@@ -152,7 +153,7 @@ def _traced(program: ExportedProgram) -> Graph | None:
 
     try:
         # aten::convolution would read sizes to choose a library; torch.export turns these off too.
-        with modes[0], torch.no_grad(), mkldnn.flags(enabled=False), nnpack.flags(enabled=False):
+        with modes[0], torch.no_grad(), without_onednn(), nnpack.flags(enabled=False):
             functional = torch.func.functionalize(run)
             return make_fx(functional, decomposition_table=_table_below())(*values).graph
     except TimeoutError:

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive import constants as places
 
 from cpuaccel import _log
+from cpuaccel._compat import copying_graphs
 from cpuaccel._files import written
 from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.common.torch_names import name_of
@@ -113,4 +114,5 @@ def _layout(tensor: Any) -> tuple[str, list[int], list[int], int]:
 def _with_same_weights(module: Any) -> Any:
     """Return a copy of a captured graph that shares the tensors of `module`."""
     tensors = [*module.parameters(), *module.buffers()]
-    return copy.deepcopy(module, {id(each): each for each in tensors})
+    with copying_graphs():
+        return copy.deepcopy(module, {id(each): each for each in tensors})
