@@ -21,8 +21,9 @@ endif()
 # cpuaccel_torch_package(DIR): facts of one torch, for the folders of a shim.
 #
 # Sets CPUACCEL_TORCH (2_13), CPUACCEL_TORCH_MINOR (2.13), CPUACCEL_TORCH_VERSION (2.13.0),
-# CPUACCEL_TORCH_DIR and CPUACCEL_HAS_FBGEMM. CPUACCEL_SHIM_FOLDERS are the folders of csrc that the shim
-# consists of, CPUACCEL_SHIM_OBJECTS their targets. Makes the target cpuaccel_torch_${CPUACCEL_TORCH}.
+# CPUACCEL_TORCH_DIR, CPUACCEL_HAS_FBGEMM and CPUACCEL_HAS_QUANTIZED_TENSORS. CPUACCEL_SHIM_FOLDERS are the
+# folders of csrc that the shim consists of, CPUACCEL_SHIM_OBJECTS their targets. Makes the target
+# cpuaccel_torch_${CPUACCEL_TORCH}.
 macro(cpuaccel_torch_package dir)
   set(CPUACCEL_TORCH_DIR "${dir}")
   set(version_header "${dir}/include/torch/headeronly/version.h")
@@ -46,13 +47,21 @@ macro(cpuaccel_torch_package dir)
     set(CPUACCEL_HAS_FBGEMM ON)
   endif()
   # Objects, so that each is linked although nothing calls it: they register themselves.
-  set(CPUACCEL_SHIM_FOLDERS ops torch_ao bind)
-  set(CPUACCEL_SHIM_OBJECTS ${CPUACCEL_OPS} ${CPUACCEL_TORCH_AO})
+  set(CPUACCEL_SHIM_FOLDERS ops)
+  set(CPUACCEL_SHIM_OBJECTS ${CPUACCEL_OPS})
+  set(CPUACCEL_HAS_QUANTIZED_TENSORS OFF)
+  if(CPUACCEL_WITH_QUANTIZED_TENSORS AND EXISTS "${dir}/include/ATen/native/quantized/PackedParams.h")
+    set(CPUACCEL_HAS_QUANTIZED_TENSORS ON)
+    list(APPEND CPUACCEL_SHIM_FOLDERS torch_ao)
+    list(APPEND CPUACCEL_SHIM_OBJECTS ${CPUACCEL_TORCH_AO})
+  endif()
+  list(APPEND CPUACCEL_SHIM_FOLDERS bind)
   if(CPUACCEL_HAS_FBGEMM)
     list(PREPEND CPUACCEL_SHIM_FOLDERS fbgemm)
     list(APPEND CPUACCEL_SHIM_OBJECTS ${CPUACCEL_FBGEMM})
   endif()
-  message(STATUS "torch ${CPUACCEL_TORCH_VERSION} in ${dir}, FBGEMM: ${CPUACCEL_HAS_FBGEMM}")
+  message(STATUS "torch ${CPUACCEL_TORCH_VERSION} in ${dir}, FBGEMM: ${CPUACCEL_HAS_FBGEMM}, "
+                 "quantized tensors: ${CPUACCEL_HAS_QUANTIZED_TENSORS}")
 
   add_library(cpuaccel_torch_${CPUACCEL_TORCH} INTERFACE)
   target_include_directories(cpuaccel_torch_${CPUACCEL_TORCH} SYSTEM INTERFACE

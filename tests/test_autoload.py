@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from quant._engine import needs_front_end
 
 import cpuaccel
 
@@ -188,6 +189,7 @@ print(cpuaccel.is_enabled())
     assert _output(run(code, **OFF_AT_START)) == ["False"]
 
 
+@needs_front_end
 def test_torch_logs_prints_decisions(run) -> None:
     code = """
 import torch

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from _settings import setting
+from quant._engine import needs_front_end
 from torch import nn
 from torch.ao.quantization import get_default_qconfig_mapping, quantize_dynamic
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
@@ -110,6 +111,7 @@ SCRIPTED: dict[str, Callable[[nn.Module, torch.Tensor], nn.Module]] = {
 }
 
 
+@needs_front_end
 def test_fx_model(net: nn.Module) -> None:
     rows = _rows(net)
     ops = {layer: row.op for layer, row in rows.items()}
@@ -129,12 +131,14 @@ def test_fx_model(net: nn.Module) -> None:
         assert "quint8" in rows[layer].reason
 
 
+@needs_front_end
 def test_quint8_kernels_count_only_in_quantized_models(net: nn.Module) -> None:
     assert _rows(Net())["pool"].provider == "cpuaccel or torch"
     with cpuaccel.enabled(False):
         assert _rows(net)["pool"].provider == "torch"
 
 
+@needs_front_end
 @pytest.mark.parametrize("provider", ["fbgemm", "onednn", "cpuaccel"])
 def test_kernels_that_are_not_exact_for_all_sources_are_noted(provider: str) -> None:
     with setting("max_isa", "avx2"), setting("provider", provider):
@@ -146,12 +150,14 @@ def test_kernels_that_are_not_exact_for_all_sources_are_noted(provider: str) -> 
         assert ("exact kernel" in row.note) == (provider != "cpuaccel")
 
 
+@needs_front_end
 def test_calls_are_counted_by_layer(net: nn.Module) -> None:
     before = _rows(net)["conv2"].calls
     net(_image())
     assert _rows(net)["conv2"].calls == before + 1
 
 
+@needs_front_end
 def test_recurrent_layers(recurrent: nn.Module) -> None:
     rows = _rows(recurrent)
     expected = {
@@ -237,6 +243,7 @@ def test_float_ops_with_a_kernel_are_chosen_per_call(module: nn.Module) -> None:
     assert "stats()" in row.reason
 
 
+@needs_front_end
 @pytest.mark.parametrize(
     "module", [torch.ao.nn.quantized.ReLU6(), torch.ao.nn.quantized.Hardswish(1.0, 0)]
 )

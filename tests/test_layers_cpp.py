@@ -82,4 +82,4 @@ def test_the_core_includes_no_header_of_torch(folder: str) -> None:
 
 
 def test_headers_of_torch_are_found() -> None:
-    assert "ops/engine.h includes ATen/Context.h" in _headers_of_torch("ops")
+    assert "torch_ao/engine.h includes ATen/Context.h" in _headers_of_torch("torch_ao")

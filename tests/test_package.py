@@ -12,6 +12,7 @@ import sys
 
 import pytest
 import torch
+from quant._engine import needs_front_end
 
 import cpuaccel
 
@@ -148,6 +149,7 @@ def test_onednn_is_bundled_under_a_name_of_our_own() -> None:
     assert [pathlib.Path(path).name for path in mapped] == ["libcpuaccel_dnnl.so.3"]
 
 
+@needs_front_end
 @needs_onednn
 def test_another_libdnnl_does_not_take_its_place() -> None:
     files = importlib.metadata.files("onednn-cpu-gomp") or []
@@ -166,6 +168,7 @@ def test_a_capped_isa_gives_the_same_numbers(provider: str) -> None:
     assert "isa avx2" in output
 
 
+@needs_front_end
 @pytest.mark.long
 def test_runs_on_a_haswell() -> None:
     qemu = shutil.which("qemu-x86_64")
@@ -178,6 +181,7 @@ def test_runs_on_a_haswell() -> None:
     assert "conv2d.onednn" in output.splitlines()[-1]
 
 
+@needs_front_end
 def test_ops_have_names_in_the_profiler() -> None:
     torch.backends.quantized.engine = "x86"
     weight = torch.quantize_per_tensor(torch.ones(4, 8), 0.1, 0, torch.qint8)

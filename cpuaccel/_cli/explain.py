@@ -75,7 +75,7 @@ def _load(file: Path, trust: bool) -> torch.nn.Module:
         raise LoadError("expected a file, got a directory or a device")
     if (module := _native.native()) is not None:
         name = module.torch_engine()
-        if name in torch.backends.quantized.supported_engines:
+        if name is not None and name in torch.backends.quantized.supported_engines:
             torch.backends.quantized.engine = name
     try:
         return _load_script(file) if _is_torchscript(file) else _load_pickle(file, trust)

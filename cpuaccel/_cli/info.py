@@ -41,6 +41,7 @@ def facts() -> Iterable[tuple[str, str]]:
     yield "oneDNN compiled with", str(build.get("onednn_compiled") or "none")
     yield "oneDNN loaded", str(build.get("onednn_runtime") or "none")
     yield "FBGEMM", "torch's own" if build.get("fbgemm") else "none"
+    yield "torch.ao's quantized tensors", "yes" if build.get("quantized_tensors") else "no"
     yield "compiler", str(build.get("compiler"))
     yield "CPU features", " ".join(native.cpu_features())
     yield "ISA in use", native.isa()

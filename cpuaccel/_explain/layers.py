@@ -11,6 +11,7 @@ import torch
 
 from cpuaccel import _engine_state, _native
 from cpuaccel._explain.explanation import Row
+from cpuaccel.quant._front_end import MISSING, has_front_end
 
 FLOAT_WEIGHTS = "float weights; cpuaccel has no kernel for this layer"
 FLOAT_BY_SIZE = "float weights; chosen per call by size, see stats()"
@@ -99,7 +100,8 @@ def kernel_row(layer: str, op: str, name: str, reason: str = "") -> Row:
 def without_quint8(rows: Iterable[Row]) -> Iterator[Row]:
     """Yield the rows of a float model: replace reasons that are about quint8 kernels."""
     for row in rows:
-        if row.reason == QUINT8_KERNEL:
+        # A build without the front end for quantized tensors has float kernels alone.
+        if row.reason in (QUINT8_KERNEL, NO_KERNEL):
             floats = _has_float_kernel(row.op.rpartition(".")[2])
             provider, reason = (
                 ("cpuaccel or torch", FLOAT_BY_CALL) if floats else ("torch", NO_KERNEL)
@@ -185,6 +187,8 @@ def _describe(kind: str, packed: torch.ScriptObject) -> dict[str, Any]:
         return {"reason": NO_KERNEL}
     if _native.native() is None:
         return {"reason": "cpuaccel is off"}
+    if not has_front_end():
+        return {"reason": MISSING}
     try:
         describe = getattr(torch.ops.cpuaccel, f"describe_{kind}")
         facts: dict[str, Any] = json.loads(describe(packed))

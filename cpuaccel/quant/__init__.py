@@ -41,8 +41,12 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
     Raises:
         TypeError: `model` is not a GraphModule.
         ValueError: `model` is in training mode, or prepared but not converted.
-        RuntimeError: cpuaccel's compiled module cannot be loaded.
+        RuntimeError: cpuaccel's compiled module cannot be loaded, or the build has no front end for
+            torch.ao's quantized tensors.
     """
+    from cpuaccel.quant._front_end import require_front_end
+
+    require_front_end("cpuaccel.quant.fuse")
     from cpuaccel.quant._fusion.passes import fuse_model
 
     return fuse_model(model, inplace)

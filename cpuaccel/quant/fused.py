@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.jit import is_scripting  # type: ignore[attr-defined]
 
-from cpuaccel import _native
 from cpuaccel._compat import is_tracing
 from cpuaccel.quant import _bound as bound
+from cpuaccel.quant._front_end import require_front_end
 
-_native.load()  # registers the ops
+require_front_end("cpuaccel.quant.fused")  # loads the compiled module, which registers the ops
 
 
 class Fused(nn.Module):

@@ -6,8 +6,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <cctype>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +20,7 @@
 #include "base/log.h"
 #include "base/plugin.h"
 #include "base/team.h"
+#include "bind/front_ends.h"
 #include "bind/registration.h"
 #include "bind/same_objects.h"
 #include "bind/settings.h"
@@ -30,7 +29,6 @@
 #include "memory/machine.h"
 #include "ops/allocator.h"
 #include "ops/conv_choice.h"
-#include "ops/engine.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/matmul/providers.h"
 #include "ops/packed_weight_cache.h"
@@ -272,13 +270,6 @@ void set_memory_cache(int64_t mebibytes) {
   ops::block_pool().set_capacity(mebibytes < 0 ? -1 : mebibytes << 20);
 }
 
-// The name as in torch.backends.quantized.engine.
-std::string torch_engine() {
-  std::string name = toString(ops::kReplacedEngine.name);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
-
 py::dict build_info() {
   py::dict result;
   result["torch"] = CPUACCEL_TORCH_VERSION;
@@ -290,6 +281,7 @@ py::dict build_info() {
   result["onednn_runtime"] = py::none();
 #endif
   result["fbgemm"] = quant::provider_available(Provider::fbgemm);
+  result["quantized_tensors"] = replaced_engine().has_value();
   result["compiler"] = __VERSION__;
   return result;
 }
@@ -402,8 +394,9 @@ PYBIND11_MODULE(_C, module) {
   bind_same_objects(module);
   bind_watched_numbers(module);
   bind_step_times(module);
-  module.def("torch_engine", &torch_engine,
-             "The quantized engine of torch that cpuaccel replaces.");
+  module.def("torch_engine", &replaced_engine,
+             "The quantized engine of torch that cpuaccel replaces; None in a build without "
+             "torch's quantized tensors.");
 }
 
 }  // namespace cpuaccel

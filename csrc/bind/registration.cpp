@@ -13,12 +13,10 @@
 #include "base/fork.h"
 #include "base/parallel.h"
 #include "base/plugin.h"
-#include "ops/engine.h"
+#include "bind/front_ends.h"
 #include "ops/overrides.h"
 #include "ops/torch_compat.h"
 #include "ops/torch_kernel.h"
-#include "torch_ao/overrides.h"
-#include "torch_ao/serialization.h"
 
 namespace cpuaccel {
 namespace {
@@ -57,15 +55,12 @@ class QuietWarnings final : public c10::WarningHandler {
 };
 
 std::array<std::span<const ops::Override>, 3> all_overrides() {
-  return {ops::op_overrides(), torch_ao::prepack_overrides(), torch_ao::casting_overrides()};
+  return {ops::op_overrides(), prepack_overrides(), packed_layer_overrides()};
 }
 
-// Whether a list stays registered while the plugin is off. If the replaced engine casts packed
-// objects to torch's classes without a check (TorchEngine::casts_objects), its kernels must not get
-// cpuaccel's packed objects, which may outlive the plugin. The overrides then stay, and pass
-// torch's objects on to torch.
+// Whether a list stays registered while the plugin is off.
 bool is_permanent(std::span<const ops::Override> list) {
-  return ops::kReplacedEngine.casts_objects && list.data() == torch_ao::casting_overrides().data();
+  return packed_layer_overrides_stay() && list.data() == packed_layer_overrides().data();
 }
 
 void register_override(Libraries& libraries, const ops::Override& row) {
@@ -123,7 +118,7 @@ void register_overrides() {
       register_override(libraries, row);
     }
   }
-  torch_ao::replace_setstate();
+  switch_front_ends_on();
   set_plugin_on(true);
 }
 
@@ -134,7 +129,7 @@ void unregister_overrides() {
     return;
   }
   set_plugin_on(false);
-  torch_ao::restore_setstate();
+  switch_front_ends_off();
   s.libraries.clear();
 }
 

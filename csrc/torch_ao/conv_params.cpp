@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/quantized_checks.h"
-#include "ops/quint8.h"
 #include "quant/source.h"
 #include "torch_ao/float_path.h"
+#include "torch_ao/quantized_checks.h"
+#include "torch_ao/quint8.h"
 #include "torch_ao/torch_kernels.h"
 
 namespace cpuaccel::torch_ao {
@@ -48,7 +48,7 @@ const char* ConvParams<kSpatial>::op_title() const {
 template <int kSpatial>
 void ConvParams<kSpatial>::check_input(const at::Tensor& input) const {
   const auto& shape = layer_->shape();
-  ops::check_activation(op_title(), "activation", input);
+  check_activation(op_title(), "activation", input);
   TORCH_CHECK(input.dim() == kSpatial + 2, op_title(), "(): Expected activation tensor to have ",
               kSpatial + 2, " dimensions, got ", input.dim());
   TORCH_CHECK(input.size(1) == shape.IC, op_title(), ": Given groups=", shape.groups,
@@ -76,7 +76,7 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
                                      const TensorPostOps* post_ops) {
   check_input(input);
   const auto dtype = input.scalar_type();
-  ops::check_output_quantizer(op_title(), output_scale, output_zero_point, "output_", dtype);
+  check_output_quantizer(op_title(), output_scale, output_zero_point, "output_", dtype);
   const auto& shape = layer_->shape();
   QuantCall call;
   at::DimVector sizes{input.size(0), shape.OC};
@@ -100,11 +100,10 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
   if (post_ops != nullptr && !byte_post_ops) {
     return {};
   }
-  at::Tensor dst =
-      ops::empty_8bit(sizes, dtype,
-                      post_ops != nullptr ? ops::PerTensor{post_ops->scale, post_ops->zero_point}
-                                          : ops::PerTensor{output_scale, output_zero_point},
-                      kChannelsLast<kSpatial>);
+  at::Tensor dst = empty_8bit(sizes, dtype,
+                              post_ops != nullptr ? PerTensor{post_ops->scale, post_ops->zero_point}
+                                                  : PerTensor{output_scale, output_zero_point},
+                              kChannelsLast<kSpatial>);
   if (accum != nullptr) {
     TORCH_CHECK(accum->sizes() == dst.sizes() && accum->scalar_type() == dtype, op_title(),
                 ": expected accum to have shape ", dst.sizes(), " and dtype ", toString(dtype),
@@ -113,22 +112,22 @@ at::Tensor ConvParams<kSpatial>::run(Op op, const at::Tensor& input, const at::T
     call.sum_scale = static_cast<float>(accum->q_scale());
     call.sum_zero_point = static_cast<int32_t>(accum->q_zero_point());
     const at::Tensor from = accum->contiguous(kChannelsLast<kSpatial>);
-    std::copy_n(ops::bytes(from), from.numel(), ops::mutable_bytes(dst));
+    std::copy_n(bytes(from), from.numel(), mutable_bytes(dst));
   }
   if (images == 0) {
     return dst;
   }
   const at::Tensor src = input.contiguous(kChannelsLast<kSpatial>);
-  call.src = ops::bytes(src);
+  call.src = bytes(src);
   call.s8 = dtype == at::kQInt8;
-  const auto src_quantizer = ops::per_tensor(input);
+  const auto src_quantizer = per_tensor(input);
   call.src_scale = static_cast<float>(src_quantizer.scale);
   call.src_zero_point = static_cast<int32_t>(src_quantizer.zero_point);
   call.dst_scale = static_cast<float>(output_scale);
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
   call.byte_post_ops = byte_post_ops ? &*byte_post_ops : nullptr;
-  call.dst = ops::mutable_bytes(dst);
+  call.dst = mutable_bytes(dst);
   if (layer_->run_slices(op_title(), op, call, images)) {
     return dst;
   }
@@ -196,7 +195,7 @@ at::Tensor ConvParams<kSpatial>::apply_add(const at::Tensor& input, const at::Te
                                            double output_scale, int64_t output_zero_point,
                                            bool relu) {
   TORCH_CHECK(!transpose(), op_title(), ": conv2d_add does not support transposed convolution");
-  ops::check_activation(op_title(), "accum", accum);
+  check_activation(op_title(), "accum", accum);
   return run(Op::conv2d_add, input, &accum, output_scale, output_zero_point,
              relu ? PostOp::sum_relu : PostOp::sum);
 }

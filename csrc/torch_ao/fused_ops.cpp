@@ -19,11 +19,11 @@
 #include <utility>
 
 #include "base/plugin.h"
-#include "ops/override.h"
-#include "ops/quantized_checks.h"
-#include "ops/quantized_table.h"
 #include "torch_ao/conv_params.h"
 #include "torch_ao/linear_params.h"
+#include "torch_ao/names.h"
+#include "torch_ao/quantized_checks.h"
+#include "torch_ao/quantized_table.h"
 #include "torch_ao/tensor_post_ops.h"
 
 namespace cpuaccel::torch_ao {
@@ -31,7 +31,6 @@ namespace {
 
 using c10::intrusive_ptr;
 using kernels::BinaryOp;
-using ops::OpName;
 
 // The packed-weight classes of one kind of layer.
 struct Conv2d {
@@ -47,9 +46,9 @@ template <typename Kind>
 at::Tensor run_with_post_ops(const char* op, const at::Tensor& qx,
                              const intrusive_ptr<typename Kind::Base>& packed, double own_scale,
                              int64_t own_zero_point, bool relu, const TensorPostOps& post_ops) {
-  ops::check_quint8(op, "qx", qx);
-  ops::check_output_quantizer(op, own_scale, own_zero_point, "own_");
-  ops::check_output_quantizer(op, post_ops.scale, post_ops.zero_point, "");
+  check_quint8(op, "qx", qx);
+  check_output_quantizer(op, own_scale, own_zero_point, "own_");
+  check_output_quantizer(op, post_ops.scale, post_ops.zero_point, "");
   TORCH_CHECK(packed, op, ": expected packed to be packed weights, but got None");
   auto* params = plugin_on() ? dynamic_cast<typename Kind::CpuaccelParams*>(packed.get()) : nullptr;
   if (params != nullptr) {
@@ -76,7 +75,7 @@ template <OpName kName, typename Kind>
 at::Tensor layer_table(at::Tensor qx, const intrusive_ptr<typename Kind::Base>& packed,
                        double own_scale, int64_t own_zero_point, bool relu, at::Tensor table,
                        double scale, int64_t zero_point) {
-  ops::check_table(kName.text, table);
+  check_table(kName.text, table);
   TensorPostOps post_ops;
   post_ops.table = std::move(table);
   post_ops.scale = scale;
@@ -90,13 +89,13 @@ at::Tensor layer_binary(at::Tensor qx, const intrusive_ptr<typename Kind::Base>&
                         std::optional<at::Tensor> table, double table_scale,
                         int64_t table_zero_point, at::Tensor other, double scale,
                         int64_t zero_point, bool then_relu) {
-  ops::check_quint8(kName.text, "other", other);
+  check_quint8(kName.text, "other", other);
   TensorPostOps post_ops;
   post_ops.own_scale = own_scale;
   post_ops.own_zero_point = own_zero_point;
   if (table) {
-    ops::check_table(kName.text, *table);
-    ops::check_output_quantizer(kName.text, table_scale, table_zero_point, "table_");
+    check_table(kName.text, *table);
+    check_output_quantizer(kName.text, table_scale, table_zero_point, "table_");
     post_ops.table = std::move(*table);
     post_ops.own_scale = table_scale;
     post_ops.own_zero_point = table_zero_point;

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/engine.h"
-#include "ops/quantized_checks.h"
-#include "ops/quint8.h"
 #include "quant/source.h"
+#include "torch_ao/engine.h"
 #include "torch_ao/float_path.h"
+#include "torch_ao/quantized_checks.h"
+#include "torch_ao/quint8.h"
 #include "torch_ao/torch_kernels.h"
 
 namespace cpuaccel::torch_ao {
@@ -43,8 +43,8 @@ c10::intrusive_ptr<LinearParams> LinearParams::create(const at::Tensor& weight,
 }
 
 void LinearParams::check_static_input(const at::Tensor& input) const {
-  ops::check_activation(kOp, "input", input);
-  check_sizes(kOp, input, ops::kReplacedEngine.least_linear_dims);
+  check_activation(kOp, "input", input);
+  check_sizes(kOp, input, kReplacedEngine.least_linear_dims);
 }
 
 void LinearParams::check_float_input(const at::Tensor& input) const {
@@ -70,7 +70,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
                                     const TensorPostOps* post_ops) {
   check_static_input(input);
   const auto dtype = input.scalar_type();
-  ops::check_output_quantizer(kOp, output_scale, output_zero_point, "output_", dtype);
+  check_output_quantizer(kOp, output_scale, output_zero_point, "output_", dtype);
   const auto sizes = output_sizes(input, layer_->shape().OC);
   const auto byte_post_ops = post_ops != nullptr
                                  ? post_ops->byte_post_ops(sizes, at::MemoryFormat::Contiguous)
@@ -79,18 +79,17 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
     return {};
   }
   const at::Tensor src = input.contiguous();
-  at::Tensor dst =
-      ops::empty_8bit(sizes, dtype,
-                      post_ops != nullptr ? ops::PerTensor{post_ops->scale, post_ops->zero_point}
-                                          : ops::PerTensor{output_scale, output_zero_point},
-                      at::MemoryFormat::Contiguous);
+  at::Tensor dst = empty_8bit(sizes, dtype,
+                              post_ops != nullptr ? PerTensor{post_ops->scale, post_ops->zero_point}
+                                                  : PerTensor{output_scale, output_zero_point},
+                              at::MemoryFormat::Contiguous);
   QuantCall call;
-  call.src = ops::bytes(src);
+  call.src = bytes(src);
   call.s8 = dtype == at::kQInt8;
-  const auto src_quantizer = ops::per_tensor(input);
+  const auto src_quantizer = per_tensor(input);
   call.src_scale = static_cast<float>(src_quantizer.scale);
   call.src_zero_point = static_cast<int32_t>(src_quantizer.zero_point);
-  call.dst = ops::mutable_bytes(dst);
+  call.dst = mutable_bytes(dst);
   call.dst_scale = static_cast<float>(output_scale);
   call.dst_zero_point = static_cast<int32_t>(output_zero_point);
   call.post = post;
@@ -128,7 +127,7 @@ at::Tensor LinearParams::run_static(Op op, const at::Tensor& input, double outpu
 at::Tensor& LinearParams::run_static_out(const at::Tensor& input, double output_scale,
                                          int64_t output_zero_point, PostOp post,
                                          at::Tensor& output) {
-  ops::check_activation(kOp, "output", output);
+  check_activation(kOp, "output", output);
   TORCH_CHECK(output.q_scale() == output_scale && output.q_zero_point() == output_zero_point, kOp,
               ": expected output to have scale ", output_scale, " and zero point ",
               output_zero_point, ", but got ", output.q_scale(), " and ", output.q_zero_point());

@@ -10,18 +10,15 @@
 #include <vector>
 
 #include "base/plugin.h"
-#include "ops/engine.h"
-#include "ops/torch_kernel.h"
 #include "torch_ao/conv_params.h"
+#include "torch_ao/engine.h"
 #include "torch_ao/linear_params.h"
+#include "torch_ao/names.h"
 
 namespace cpuaccel::torch_ao {
 namespace {
 
 using c10::intrusive_ptr;
-using ops::engine_is_replaced;
-using ops::OpName;
-using ops::report_fallback;
 using Ints = torch::List<int64_t>;
 using OptionalTensor = std::optional<at::Tensor>;
 
@@ -30,8 +27,7 @@ std::vector<int64_t> vec(const Ints& list) { return list.vec(); }
 // Calls torch's kernel of a prepack op.
 template <typename Params, typename... Arguments>
 intrusive_ptr<Params> torch_prepack(const char* name, Arguments&&... arguments) {
-  return ops::call_torch(name, std::forward<Arguments>(arguments)...)
-      .template toCustomClass<Params>();
+  return call_torch(name, std::forward<Arguments>(arguments)...).template toCustomClass<Params>();
 }
 
 template <OpName kName>
@@ -171,8 +167,7 @@ at::Tensor conv2d_add(at::Tensor qx, at::Tensor qaccum,
     return params->apply_add(qx, qaccum, output_scale, output_zero_point, kRelu);
   }
   const auto theirs = torchs_object(kName.text, packed_weight, params);
-  return ops::call_torch(kName.text, qx, qaccum, theirs, output_scale, output_zero_point)
-      .toTensor();
+  return call_torch(kName.text, qx, qaccum, theirs, output_scale, output_zero_point).toTensor();
 }
 
 template <OpName kName>
@@ -185,7 +180,7 @@ at::Tensor linear_leaky_relu(at::Tensor X,
     return params->apply_leaky_relu(X, output_scale, output_zero_point, negative_slope);
   }
   const auto theirs = torchs_object(kName.text, packed_weight, params);
-  return ops::call_torch(kName.text, X, theirs, output_scale, output_zero_point, negative_slope)
+  return call_torch(kName.text, X, theirs, output_scale, output_zero_point, negative_slope)
       .toTensor();
 }
 
@@ -197,7 +192,7 @@ at::Tensor linear_tanh(at::Tensor X, const intrusive_ptr<LinearPackedParamsBase>
     return params->apply_tanh(X, output_scale, output_zero_point);
   }
   const auto theirs = torchs_object(kName.text, packed_weight, params);
-  return ops::call_torch(kName.text, X, theirs, output_scale, output_zero_point).toTensor();
+  return call_torch(kName.text, X, theirs, output_scale, output_zero_point).toTensor();
 }
 
 // The overridden ops, all under the key QuantizedCPU: op, function, and the template arguments that

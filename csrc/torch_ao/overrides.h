@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "ops/override.h"
+#include "torch_ao/names.h"
 
 namespace cpuaccel::torch_ao {
 

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ops/engine.h"
 #include "quant/external_provider.h"
+#include "torch_ao/engine.h"
 
 namespace cpuaccel::torch_ao {
 namespace {
@@ -43,7 +43,7 @@ bool engine_takes(const LayerShape& shape, bool symmetric) {
   if (fbgemm != nullptr && fbgemm->gets_wrong(shape)) {
     return false;
   }
-  const auto& engine = ops::kReplacedEngine;
+  const auto& engine = kReplacedEngine;
   return (engine.weight_zero_points || symmetric) &&
          (engine.transposed_convolutions || shape.kind != LayerKind::conv_transpose);
 }
@@ -113,7 +113,7 @@ std::optional<PackedLayer> PackedLayer::create(LayerShape shape, const at::Tenso
   packed.unpacked_format_ = unpacked_format;
   LayerWeight layer;
   layer.shape = std::move(shape);
-  layer.s8_sources = ops::kReplacedEngine.qint8;
+  layer.s8_sources = kReplacedEngine.qint8;
   packed.read_quantizer(layer, weight, op, layer.shape.kind == LayerKind::conv_transpose ? 1 : 0);
   packed.read_bias(layer, bias, op);
   layer.values = plain_values(weight);
@@ -144,7 +144,7 @@ std::optional<PackedLayer> PackedLayer::convolution(const at::Tensor& weight,
       spatial == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
   return create(
       std::move(shape), weight, bias, op,
-      ops::kReplacedEngine.channels_last_weights ? channels_last : weight.suggest_memory_format(),
+      kReplacedEngine.channels_last_weights ? channels_last : weight.suggest_memory_format(),
       reason);
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/counters.h"
-#include "ops/engine.h"
 #include "torch_ao/conv_params.h"
+#include "torch_ao/engine.h"
 #include "torch_ao/linear_params.h"
 
 namespace cpuaccel::torch_ao {
@@ -140,7 +140,7 @@ std::vector<Replacement>& replacements() {
 
 // Stack: the object to fill, its state. Leaves None, as torch's method does.
 void set_state(const Replacement& row, torch::jit::Stack& stack) {
-  if (!ops::engine_is_replaced()) {
+  if (!engine_is_replaced()) {
     row.torch_method->run(stack);
     return;
   }

@@ -2,8 +2,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "ops/quantized_table.h"
-#include "ops/quint8.h"
+#include "torch_ao/quantized_table.h"
+#include "torch_ao/quint8.h"
 
 namespace cpuaccel::torch_ao {
 namespace {
@@ -27,7 +27,7 @@ std::optional<BytePostOps> TensorPostOps::byte_post_ops(at::IntArrayRef sizes,
   if (!binary) {
     return result;
   }
-  const auto b = ops::per_tensor(other);
+  const auto b = per_tensor(other);
   result.quantizers = {.scale_a = static_cast<float>(own_scale),
                        .scale_b = static_cast<float>(b.scale),
                        .scale = static_cast<float>(scale),
@@ -39,13 +39,13 @@ std::optional<BytePostOps> TensorPostOps::byte_post_ops(at::IntArrayRef sizes,
       !kernels::in_range(*binary, result.quantizers)) {
     return std::nullopt;
   }
-  result.other = ops::bytes(other);
+  result.other = bytes(other);
   return result;
 }
 
 at::Tensor run_separately(const TensorPostOps& post_ops, const at::Tensor& result) {
   if (!post_ops.binary) {
-    return ops::quantized_table(result, post_ops.table, post_ops.scale, post_ops.zero_point);
+    return quantized_table(result, post_ops.table, post_ops.scale, post_ops.zero_point);
   }
   torch::jit::Stack stack;
   torch::jit::push(stack, result, post_ops.other, post_ops.scale, post_ops.zero_point);

@@ -1,7 +1,7 @@
 #include "torch_ao/torch_kernels.h"
 
-#include "ops/engine.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/engine.h"
+#include "torch_ao/names.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
 #include <ATen/native/quantized/cpu/fbgemm_utils.h>
@@ -21,7 +21,7 @@ c10::intrusive_ptr<LinearPackedParamsBase> torch_linear_prepack(
 #ifdef CPUACCEL_HAS_FBGEMM
   return PackedLinearWeight::prepack(weight, bias);  // torch's x86 engine has no other linear
 #else
-  return ops::call_torch("quantized::linear_prepack", weight, bias)
+  return call_torch("quantized::linear_prepack", weight, bias)
       .toCustomClass<LinearPackedParamsBase>();
 #endif
 }
@@ -37,7 +37,7 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
 #ifdef CPUACCEL_HAS_FBGEMM
   // torch's prepack op packs for the engine that is set. If that is not x86, the weights of an x86
   // model still belong to FBGEMM.
-  if (!ops::engine_is_replaced()) {
+  if (!engine_is_replaced()) {
     return PackedConvWeight<kSpatial>::prepack(weight, bias, stride, padding, output_padding,
                                                dilation, shape.groups, transposed);
   }
@@ -52,7 +52,7 @@ c10::intrusive_ptr<ConvPackedParamsBase<kSpatial>> torch_conv_prepack(
       transposed ? (kSpatial == 2 ? "quantized::conv_transpose2d_prepack"
                                   : "quantized::conv_transpose3d_prepack")
                  : (kSpatial == 2 ? "quantized::conv2d_prepack" : "quantized::conv3d_prepack");
-  ops::torch_kernel(name).call(stack);
+  torch_kernel(name).call(stack);
   return stack.back().toCustomClass<ConvPackedParamsBase<kSpatial>>();
 }
 

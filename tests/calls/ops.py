@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from quant._engine import missing_front_end
+
 from calls import (
     _rows_api,
     _rows_floats,
@@ -15,12 +17,17 @@ from calls import (
 )
 from calls._row import Row
 
-ROWS: tuple[Row, ...] = (
-    *_rows_floats.ROWS,
-    *_rows_gnn.ROWS,
+_OF_QUANTIZED_TENSORS: tuple[Row, ...] = (
     *_rows_quantized.ROWS,
     *_rows_packed.ROWS,
     *_rows_fused.ROWS,
+)
+"""Torch's own kernels run these in a build without the front end for quantized tensors."""
+
+ROWS: tuple[Row, ...] = (
+    *_rows_floats.ROWS,
+    *_rows_gnn.ROWS,
+    *(() if missing_front_end() else _OF_QUANTIZED_TENSORS),
     *_rows_api.ROWS,
 )
 

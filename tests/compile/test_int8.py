@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from quant._engine import missing_front_end
 from torch import Tensor, nn
 from torch.ao.quantization import QConfigMapping, get_default_qconfig_mapping
 from torch.ao.quantization.qconfig import default_dynamic_qconfig
@@ -108,16 +109,21 @@ _PATTERNS = [*_functions.PATTERNS, *_blocks.PATTERNS]
 # convert_fx gives their results all 256 values. In the engine of quantized models the next layer's
 # sums are then wrong where those of libraries may be.
 _OF_ALL_BYTES = (", sigmoid", ", tanh", ", hardsigmoid")
+_ROUNDED_BY_TORCH = ("a sum before a pool that is torch's",)
+"""Without the front end torch's kernels run the model, and round these by another quantum."""
 
 
 @each_of(_PATTERNS, "lowered")
 def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
+    if missing_front_end() and pattern.name in _ROUNDED_BY_TORCH:
+        pytest.skip(missing_front_end())
     model, inputs = pattern.make(), pattern.inputs()
     skip_layers_of_libraries(model)
     with torch.no_grad():
         quantized = converted(model, *inputs)
         lowered = cpuaccel.quant.lower(quantized)
         exact = libraries_are_exact or not pattern.name.endswith(_OF_ALL_BYTES)
+        exact = exact and not missing_front_end()  # then torch's kernels round the model's results
         expected = (quantized if exact else lowered)(*inputs)
     assert of(check_steps(lowered, expected, *inputs)) == kinds
 

@@ -20,7 +20,7 @@ from _strategies import Values
 from _torch_version import ZERO_POINT_AFTER_ROUNDING
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import counted, engine, needs_plugin
+from quant._engine import counted, engine, needs_front_end
 from torch import Tensor
 
 from ops._compare import (
@@ -38,7 +38,7 @@ from ops._compare import (
     torch_misplaces,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 def _assert_exact(

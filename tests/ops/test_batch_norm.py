@@ -8,7 +8,7 @@ from _reference import assert_quantum, centered, requantize
 from _strategies import Values
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import needs_plugin
+from quant._engine import needs_front_end
 from torch import Tensor
 
 from ops._compare import (
@@ -24,7 +24,7 @@ from ops._compare import (
     values,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 Q = torch.ops.quantized
 EPS = 1e-5
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import needs_plugin, off, running
+from quant._engine import needs_front_end, off, running
 from torch import Tensor
 
 from ops._compare import assert_fallback, assert_like, assert_on_cpuaccel, assert_same, both, isas
@@ -26,7 +26,7 @@ from ops._quantizers import (
     tensor,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 Q = torch.ops.quantized
 Op = Callable[[Tensor, Tensor, float, int], Tensor]
 

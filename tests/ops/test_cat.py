@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import Counts, needs_plugin, off, running
+from quant._engine import Counts, needs_front_end, off, running
 from torch import Tensor
 
 from ops._compare import assert_like, assert_same, both, isas
@@ -22,7 +22,7 @@ from ops._quantizers import (
     tensor,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 Q = torch.ops.quantized
 
 

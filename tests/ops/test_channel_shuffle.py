@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import needs_plugin
+from quant._engine import needs_front_end
 from torch import Tensor
 
 from ops._compare import (
@@ -20,7 +20,7 @@ from ops._compare import (
     same_error,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 def _definition(x: Tensor, groups: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import counted, needs_plugin, off, running
+from quant._engine import counted, needs_front_end, off, running
 from torch import Tensor
 
 from ops._compare import assert_fallback, assert_on_cpuaccel, assert_same, both, isas
@@ -25,7 +25,7 @@ from ops._quantizers import (
     tensor,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 Q = torch.ops.quantized
 
 OPS: dict[str, tuple[Callable[[Tensor], Tensor], str, Callable[[Tensor], Tensor]]] = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import counted, engine, needs_plugin
+from quant._engine import counted, engine, needs_front_end
 from torch import Tensor
 
 from ops._compare import (
@@ -21,7 +21,7 @@ from ops._compare import (
     same_error,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 FORMATS = (None, torch.preserve_format, torch.contiguous_format, torch.channels_last)
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import counted, engine, needs_plugin
+from quant._engine import counted, engine, needs_front_end
 from torch import Tensor
 
 from ops._compare import (
@@ -26,7 +26,7 @@ from ops._compare import (
     torch_misplaces,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import counted, engine, needs_plugin, off, running
+from quant._engine import counted, engine, needs_front_end, off, running
 from torch import Tensor
 
 from ops._compare import assert_fallback, assert_like, assert_on_cpuaccel, assert_same, both, isas
@@ -33,7 +33,7 @@ from ops._quantizers import (
     tensor,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 Q = torch.ops.quantized
 
 

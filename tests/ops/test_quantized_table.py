@@ -6,13 +6,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import counted, needs_plugin
+from quant._engine import counted, needs_front_end
 from torch import Tensor
 
 from ops._compare import assert_on_cpuaccel, capped, isas
 from ops._quantizers import every_value, layouts, shapes, tensor
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 def quantized_table(qx: Tensor, table: Tensor, scale: float, zero_point: int) -> Tensor:

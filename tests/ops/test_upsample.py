@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from _torch_version import ZERO_POINT_AFTER_ROUNDING
 from hypothesis import given
 from hypothesis import strategies as st
-from quant._engine import counted, engine, needs_plugin
+from quant._engine import counted, engine, needs_front_end
 from torch import Tensor
 
 from ops._compare import (
@@ -34,7 +34,7 @@ from ops._compare import (
     torch_misplaces,
 )
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 aten = torch.ops.aten
 NEAREST = {"nearest": aten.upsample_nearest2d, "nearest-exact": aten._upsample_nearest_exact2d}
 

@@ -11,7 +11,7 @@ from _strategies import Values
 
 from quant import _bad_input as bad
 from quant._bad_cases import CASES, TORCHS
-from quant._engine import engine, needs_plugin, running
+from quant._engine import engine, needs_front_end, running
 from quant._isolated import Outcome, outcomes
 from quant._layers import Q
 
@@ -41,7 +41,7 @@ def _check(name: str, outcome: Outcome) -> None:
     assert found, f"not {case.pattern!r}: {outcome.message}"
 
 
-@needs_plugin
+@needs_front_end
 @pytest.mark.parametrize("name", CASES)
 def test_is_refused(name: str, ours: dict[str, Outcome]) -> None:
     _check(name, ours[name])
@@ -53,7 +53,7 @@ def test_torch_says_the_same(name: str, torchs: dict[str, Outcome]) -> None:
     _check(name, torchs[name])
 
 
-@needs_plugin
+@needs_front_end
 @pytest.mark.parametrize("of", ["fbgemm", "onednn", "qnnpack", "x86"])
 @pytest.mark.parametrize("used_under", ["x86", "fbgemm", "onednn", "qnnpack"])
 def test_objects_of_any_engine_run_under_any_engine(of: str, used_under: str) -> None:
@@ -71,7 +71,7 @@ def test_objects_of_any_engine_run_under_any_engine(of: str, used_under: str) ->
     assert_quantum(z, requantize(conv_real(image, conv_weight, None, geometry), 0.3, 40))
 
 
-@needs_plugin
+@needs_front_end
 def test_the_engine_is_as_usable_after_an_error() -> None:
     values = Values(seed=3)
     weight, x = values.weight((8, 16)), values.activation((3, 16), "offset")

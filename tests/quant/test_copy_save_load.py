@@ -21,13 +21,13 @@ from torch import Tensor, nn
 
 from quant import _child
 from quant import _models as m
-from quant._engine import INTREE, Counts, counted, needs_plugin, running
+from quant._engine import INTREE, Counts, counted, needs_front_end, running
 from quant._layers import Q, assert_same_weight, conv_op, pack_conv, pack_linear
 from quant._saved import through_file, through_pickle, through_script
 
 _TESTS = Path(__file__).resolve().parents[1]
 backends = pytest.mark.parametrize(
-    "backend", [INTREE, pytest.param("auto", marks=needs_plugin)], ids=["intree", "ours"]
+    "backend", [INTREE, pytest.param("auto", marks=needs_front_end)], ids=["intree", "ours"]
 )
 
 
@@ -65,7 +65,7 @@ _TORCH_CANNOT = {
 }
 _COMBINATIONS = [
     pytest.param(backend, kind, path, id=f"{kind}-{path}-{name}", marks=marks)
-    for backend, name, marks in ((INTREE, "intree", ()), ("auto", "ours", needs_plugin))
+    for backend, name, marks in ((INTREE, "intree", ()), ("auto", "ours", needs_front_end))
     for kind in m.KINDS
     for path in _PATHS
     if (backend, kind, path) not in _TORCH_CANNOT
@@ -175,7 +175,7 @@ def test_packed_linears(backend: str, how: str, per_channel: bool, bias: bool) -
         _assert_ours(counts, "linear")
 
 
-@needs_plugin
+@needs_front_end
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_the_pickled_bytes_are_torchs(per_channel: bool) -> None:
     """The file is the same, whoever packed it, and has torch's format of many years."""
@@ -256,7 +256,7 @@ def saved_by_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@needs_plugin
+@needs_front_end
 @crossing
 def test_saved_here_loads_in_torch_without_the_plugin(
     saved_here: tuple[dict, dict, Path], kind: str, form: str
@@ -267,7 +267,7 @@ def test_saved_here_loads_in_torch_without_the_plugin(
     _assert_close(torch.load(_child.paths(folder, kind, form)[1]), expected[kind, form])
 
 
-@needs_plugin
+@needs_front_end
 @crossing
 def test_saved_by_torch_runs_here(saved_by_torch: Path, kind: str, form: str) -> None:
     model_path, output_path = _child.paths(saved_by_torch, kind, form)
@@ -280,7 +280,7 @@ def test_saved_by_torch_runs_here(saved_by_torch: Path, kind: str, form: str) ->
     _assert_close(actual, torch.load(output_path))
 
 
-@needs_plugin
+@needs_front_end
 def test_saved_by_torch_runs_in_a_fresh_process(saved_by_torch: Path, tmp_path: Path) -> None:
     """Only `import torch` loads the engine before the file is read."""
     case = ("lstm", "module")

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from ops._compare import ISAS, capped
 from torch import Tensor
 
-from quant._engine import counted, needs_plugin, running
+from quant._engine import counted, needs_front_end, running
 from quant._layers import Q, conv_op, pack_conv, pack_linear, real_of
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 def _full_range(values: Values) -> FullRange:

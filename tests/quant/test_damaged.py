@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quant import _damaged
-from quant._engine import needs_plugin
+from quant._engine import needs_front_end
 from quant._isolated import Outcome, outcomes
 
 # What torch, zipfile and pickle raise for an invalid file.
@@ -27,7 +27,7 @@ def ended() -> dict[str, Outcome]:
     return outcomes("quant._damaged", CPUACCEL="1")
 
 
-@needs_plugin
+@needs_front_end
 @pytest.mark.parametrize("name", [n for n in _damaged.CASES if not n.startswith("good ")])
 def test_is_refused(name: str, ended: dict[str, Outcome]) -> None:
     outcome = ended[name]
@@ -35,7 +35,7 @@ def test_is_refused(name: str, ended: dict[str, Outcome]) -> None:
     assert outcome.message.strip(), "an error without words"
 
 
-@needs_plugin
+@needs_front_end
 @pytest.mark.parametrize("name", [f"good {n}" for n in _damaged.GOOD])
 def test_the_same_by_the_same_way_is_taken(name: str, ended: dict[str, Outcome]) -> None:
     assert ended[name] == Outcome("returned")

@@ -14,11 +14,11 @@ import torch
 from _process import run_python
 from ops._compare import ISAS, capped
 
-from quant._engine import counted, needs_plugin, ours, running
+from quant._engine import counted, needs_front_end, ours, running
 from quant._exact_cases import check_layers
 from quant._layers import Q
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 _TESTS = str(Path(__file__).resolve().parent.parent)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from _process import run_python
 
-from quant._engine import needs_plugin
+from quant._engine import needs_front_end
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 _POOL = """
 import multiprocessing, sys

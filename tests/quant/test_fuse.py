@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from quant._engine import needs_plugin
+from quant._engine import needs_front_end
 from quant._fuse import CHANNELS, Lambda, after_conv, assert_fuses, conv, image, squeeze_excite
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 # Name in the fused op: the module. Modules that torch has no quantized kernel for run in float.
 QUANTIZED = {

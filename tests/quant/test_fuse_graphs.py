@@ -16,7 +16,7 @@ from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import prepare_fx
 
 import cpuaccel
-from quant._engine import engine, needs_plugin, running
+from quant._engine import engine, needs_front_end, running
 from quant._fuse import (
     Lambda,
     after_conv,
@@ -29,7 +29,7 @@ from quant._fuse import (
 )
 from quant._models import quiet, seeded
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 CHAIN = "dequantize + silu + quantize"
 

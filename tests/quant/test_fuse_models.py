@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import cpuaccel
-from quant._engine import needs_plugin, off, running
+from quant._engine import needs_front_end, off, running
 from quant._fuse import fused_ops
 from quant.test_models import converted, torchs
 
 pytestmark = [
-    needs_plugin,
+    needs_front_end,
     pytest.mark.skipif(
         importlib.util.find_spec("torchvision") is None, reason="torchvision is not installed"
     ),

@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import cpuaccel
-from quant._engine import counted, needs_plugin, off, running
+from quant._engine import counted, needs_front_end, off, running
 from quant._fuse import after_conv, conv, fused_ops, image, quantized, squeeze_excite
 from quant._models import seeded
 from quant._saved import through_file, through_pickle, through_script
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 class Everything(nn.Module):

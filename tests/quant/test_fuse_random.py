@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import cpuaccel
-from quant._engine import needs_plugin, running
+from quant._engine import needs_front_end, running
 from quant._fuse import assert_same, fused_ops, image
 from quant._models import seeded, static_fx
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 def _halves(x: Tensor) -> Tensor:

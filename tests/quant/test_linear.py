@@ -9,7 +9,7 @@ from _strategies import LinearCase, Values, linears
 from hypothesis import given
 from torch import Tensor
 
-from quant._engine import INTREE, assert_ran, backends, counted, needs_plugin, ours, running
+from quant._engine import INTREE, assert_ran, backends, counted, needs_front_end, ours, running
 from quant._layers import Q, assert_same_weight, pack_linear, real_of
 
 relu_forms = pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
@@ -102,7 +102,7 @@ def test_a_bias_changed_in_place_is_seen(backend: str) -> None:
     assert_quantum(actual, requantize(linear_real(case.x, case.weight, bias), 0.4, 100))
 
 
-@needs_plugin
+@needs_front_end
 def test_plain_float16_linear_stays_torchs() -> None:
     with running("auto"), counted() as counts:
         packed = Q.linear_prepack_fp16(torch.randn(8, 16), torch.randn(8))

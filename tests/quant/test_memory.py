@@ -8,7 +8,7 @@ import pytest
 import torch
 from _process import run_python
 
-from quant._engine import needs_plugin, running
+from quant._engine import needs_front_end, running
 
 LAYERS = 12
 CHANNELS = 512
@@ -44,14 +44,14 @@ print(resident() - before)
 """
 
 
-@needs_plugin
+@needs_front_end
 @pytest.mark.parametrize("provider", ["onednn", "fbgemm"])
 def test_a_packed_model_needs_little_more_than_its_weights(provider: str, tmp_path: Path) -> None:
     said = run_python(CHILD, cwd=tmp_path, CPUACCEL_PROVIDER=provider)
     assert int(said) <= 1.15 * INT8_BYTES
 
 
-@needs_plugin
+@needs_front_end
 @pytest.mark.parametrize("provider", ["onednn", "fbgemm"])
 def test_the_bytes_held_are_counted(provider: str) -> None:
     import cpuaccel

@@ -24,11 +24,11 @@ from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 from benchmarks import _torchvision as torchvision
-from quant._engine import INTREE, counted, engine, needs_plugin, off, running
+from quant._engine import INTREE, counted, engine, needs_front_end, off, running
 from quant._models import quiet
 
 pytestmark = [
-    needs_plugin,
+    needs_front_end,
     # Found without an import: on a machine without CUDA the import needs the helper.
     pytest.mark.skipif(
         importlib.util.find_spec("torchvision") is None, reason="torchvision is not installed"

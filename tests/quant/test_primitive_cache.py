@@ -8,10 +8,10 @@ import pytest
 from _reference import Geometry, assert_quantum, conv_real, requantize
 from _strategies import Values
 
-from quant._engine import needs_plugin, running
+from quant._engine import needs_front_end, running
 from quant._layers import Q, pack_conv_tensors
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 GEOMETRY = Geometry((1, 1), (1, 1), (1, 1))
 VALUES = Values(seed=3, x_zero_point=7)
 IMAGES = [(n, 8, h, w) for n in (1, 2, 4) for h, w in ((5, 5), (7, 9), (12, 6))]

@@ -17,10 +17,10 @@ from torch.fx import GraphModule
 
 import cpuaccel
 from quant import _models as m
-from quant._engine import needs_plugin, running
+from quant._engine import needs_front_end, running
 from quant._saved import through_file, through_pickle
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 
 
 through = pytest.mark.parametrize(

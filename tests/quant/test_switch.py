@@ -8,9 +8,9 @@ from _settings import setting
 from torch import nn
 
 from quant import _models as m
-from quant._engine import counted, engine, needs_plugin, running
+from quant._engine import counted, engine, needs_front_end, running
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 kinds = pytest.mark.parametrize("kind", m.KINDS)
 
 

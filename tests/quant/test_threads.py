@@ -13,11 +13,11 @@ from torch import Tensor
 
 from quant import _models as m
 from quant import _processes
-from quant._engine import OURS, needs_plugin, running
+from quant._engine import OURS, needs_front_end, running
 from quant._isolated import Outcome, outcomes
 from quant._layers import Q, pack_conv_tensors
 
-pytestmark = needs_plugin
+pytestmark = needs_front_end
 providers = pytest.mark.parametrize("provider", OURS)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from quant import _models as m
-from quant._engine import INTREE, counted, needs_plugin, running
+from quant._engine import INTREE, counted, needs_front_end, running
 
 Workflow = Callable[[], tuple[nn.Module, Tensor]]
 
@@ -59,7 +59,7 @@ _WORKFLOWS: dict[str, tuple[Workflow, dict[str, int]]] = {
 workflows = pytest.mark.parametrize("name", _WORKFLOWS)
 
 
-@needs_plugin
+@needs_front_end
 def test_conv1d_that_pads_by_reflection() -> None:
     """Its module pads itself and passes a padding of two zeros to the one-dimensional op."""
     x = torch.randn(2, 4, 9, generator=torch.Generator().manual_seed(0))
@@ -75,7 +75,7 @@ def test_conv1d_that_pads_by_reflection() -> None:
     torch.testing.assert_close(outputs["auto"], outputs[INTREE], rtol=0, atol=float(step))
 
 
-@needs_plugin
+@needs_front_end
 @workflows
 def test_runs_on_our_engine(name: str) -> None:
     workflow, expected = _WORKFLOWS[name]
@@ -106,7 +106,7 @@ def test_is_repeatable_on_torch(name: str) -> None:
     assert torch.equal(*outputs)
 
 
-@needs_plugin
+@needs_front_end
 @workflows
 def test_outputs_agree_with_torchs(name: str) -> None:
     outputs = []

@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "ops/elementwise.h"
+#include "ops/real_number.h"
 
 namespace cpuaccel::ops {
 namespace {

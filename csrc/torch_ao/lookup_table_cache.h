@@ -11,7 +11,7 @@
 #include <functional>
 #include <string_view>
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 struct LookupTable {
   alignas(64) std::array<uint8_t, 256> entries{};
@@ -51,4 +51,4 @@ struct LookupTableKey {
 const LookupTable& cached_lookup_table(const LookupTableKey& key,
                                        c10::function_ref<LookupTable()> make);
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // Throws unless scale is positive and finite and zero_point is in the range of `dtype`: [0, 255]
 // for quint8, [-128, 127] for qint8. `prefix` goes before "scale" and "zero_point" in the error
@@ -18,4 +18,4 @@ void check_quint8(const char* op, const char* name, const at::Tensor& tensor);
 // The same, but also accepts qint8 if torch's engine does.
 void check_activation(const char* op, const char* name, const at::Tensor& tensor);
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -4,13 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "ops/elementwise.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/elementwise.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 using kernels::BinaryOp;
@@ -154,4 +151,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -4,13 +4,10 @@
 
 #include "base/scratch.h"
 #include "kernels/channel_affine/channel_affine.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/quint8.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/names.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 struct Norm {
@@ -117,4 +114,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -4,13 +4,10 @@
 
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/quantize/quantize.h"
-#include "ops/elementwise.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/elementwise.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 const char* quantize_fallback_reason(const at::Tensor& x, int64_t zero_point,
@@ -113,4 +110,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -6,14 +6,11 @@
 #include <limits>
 
 #include "kernels/maxpool/maxpool.h"
-#include "ops/images.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/quint8.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/images.h"
+#include "torch_ao/names.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 struct MaxPoolWindow {
@@ -90,4 +87,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -6,13 +6,11 @@
 #include <numeric>
 
 #include "kernels/lookup_table/lookup_table.h"
-#include "ops/elementwise.h"
-#include "ops/kernel_call.h"
-#include "ops/lookup_table_cache.h"
-#include "ops/override.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/elementwise.h"
+#include "torch_ao/lookup_table_cache.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // All 256 values of the dtype of `x`, with its quantizer.
 inline at::Tensor every_value(const at::Tensor& x) {
@@ -39,4 +37,4 @@ const LookupTable& lookup_table_of(const char* name, const at::Tensor& x,
   });
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // dst = table[qx], with quantizer (scale, zero_point). qx: quint8 of any shape and strides; table:
 // 256 uint8 on the CPU. dst has qx's memory format if that is contiguous or channels last, and is
@@ -16,4 +16,4 @@ at::Tensor quantized_table(const at::Tensor& qx, const at::Tensor& table, double
 // Throws, in the name of `op`, unless `table` is a contiguous CPU tensor of 256 uint8.
 void check_table(const char* op, const at::Tensor& table);
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

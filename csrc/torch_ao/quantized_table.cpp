@@ -1,4 +1,4 @@
-#include "ops/quantized_table.h"
+#include "torch_ao/quantized_table.h"
 
 #include <c10/util/Exception.h>
 #include <torch/library.h>
@@ -7,12 +7,12 @@
 
 #include "base/parallel.h"
 #include "kernels/lookup_table/lookup_table.h"
-#include "ops/kernel_call.h"
-#include "ops/pixels.h"
-#include "ops/quantized_checks.h"
-#include "ops/quint8.h"
+#include "torch_ao/names.h"
+#include "torch_ao/pixels.h"
+#include "torch_ao/quantized_checks.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 constexpr auto kQuantizedTable = "cpuaccel::quantized_table";
@@ -76,4 +76,4 @@ TORCH_LIBRARY_IMPL(cpuaccel, QuantizedCPU, library) {
   library.impl("quantized_table", TORCH_FN(quantized_table));
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

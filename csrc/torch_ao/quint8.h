@@ -8,10 +8,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "ops/engine.h"
-#include "ops/reasons.h"
+#include "torch_ao/engine.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // The reason for a fallback with `x`, or null if it is quint8 with one scale and zero point.
 inline const char* quint8_fallback_reason(const at::Tensor& x) {
@@ -67,4 +67,4 @@ inline uint8_t* mutable_bytes(const at::Tensor& x) {
   return static_cast<uint8_t*>(x.mutable_data_ptr());
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

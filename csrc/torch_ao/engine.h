@@ -4,7 +4,7 @@
 
 #include <ATen/Context.h>
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // On x86 CPUs: engine "x86". On Arm, where torch rejects that: "onednn", whose linear layers take
 // qint8 as well as quint8, and tensors of one dimension. cpuaccel takes qint8 in its convolutions
@@ -44,4 +44,4 @@ inline constexpr TorchEngine kReplacedEngine{.name = at::QEngine::X86,
 
 inline bool engine_is_replaced() { return at::globalContext().qEngine() == kReplacedEngine.name; }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

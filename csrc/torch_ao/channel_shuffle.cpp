@@ -8,13 +8,10 @@
 
 #include "base/parallel.h"
 #include "kernels/channel_shuffle/channel_shuffle.h"
-#include "ops/images.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/images.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 constexpr int64_t kShuffleGrainBytes = 131072;  // a few microseconds, the cost of waking a thread
@@ -87,4 +84,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -7,13 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "ops/elementwise.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/elementwise.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 using OptionalScalar = std::optional<at::Scalar>;
@@ -174,4 +171,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -1,4 +1,4 @@
-#include "ops/quantized_checks.h"
+#include "torch_ao/quantized_checks.h"
 
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "ops/engine.h"
+#include "torch_ao/engine.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 void check_output_quantizer(const char* op, double scale, int64_t zero_point, const char* prefix,
                             at::ScalarType dtype) {
@@ -44,4 +44,4 @@ void check_activation(const char* op, const char* name, const at::Tensor& tensor
   check_8bit(op, name, tensor, kReplacedEngine.qint8);
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

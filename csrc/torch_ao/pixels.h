@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // The distance between the pixels of an N x C x H x W tensor, in elements, if each pixel is C
 // adjacent elements and the pixels follow each other in order. nullopt for any other layout.
@@ -26,4 +26,4 @@ inline std::optional<int64_t> pixel_pitch(const at::Tensor& x) {
   return in_order ? std::optional(pitch) : std::nullopt;
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -4,10 +4,11 @@
 
 #include <ATen/ops/_empty_affine_quantized_native.h>
 
-#include "ops/quint8.h"
-#include "ops/reasons.h"
+#include "ops/real_number.h"
+#include "torch_ao/names.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // Whether this zero point is a value of the dtype (quint8 or qint8).
 inline bool in_range(at::ScalarType dtype, int64_t zero_point) {
@@ -40,10 +41,7 @@ inline const char* eight_bit_fallback_reason(const at::Tensor& x) {
   return in_range(x.scalar_type(), per_tensor(x).zero_point) ? nullptr : reasons::kZeroPoint;
 }
 
-// Whether `value` is neither complex nor symbolic.
-inline bool is_real_number(const at::Scalar& value) {
-  return !value.isSymbolic() && (value.isFloatingPoint() || value.isIntegral(true));
-}
+using ops::is_real_number;
 
 inline at::Tensor empty_quantized(at::IntArrayRef sizes, at::ScalarType dtype, double scale,
                                   int64_t zero_point, at::MemoryFormat format) {
@@ -51,4 +49,4 @@ inline at::Tensor empty_quantized(at::IntArrayRef sizes, at::ScalarType dtype, d
                                             zero_point, format);
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

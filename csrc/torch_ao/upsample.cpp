@@ -11,13 +11,10 @@
 #include "base/parallel.h"
 #include "kernels/bilinear/bilinear.h"
 #include "kernels/zero_point.h"
-#include "ops/images.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/images.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 using Scale = std::optional<double>;
@@ -169,4 +166,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

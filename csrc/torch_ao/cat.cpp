@@ -13,11 +13,10 @@
 #include <optional>
 
 #include "kernels/concat/concat.h"
-#include "ops/lookup_table.h"
-#include "ops/override.h"
-#include "ops/reasons.h"
+#include "torch_ao/lookup_table.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 using Tensors = c10::SmallVector<at::Tensor, 8>;
@@ -251,4 +250,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

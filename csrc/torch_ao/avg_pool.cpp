@@ -12,14 +12,11 @@
 
 #include "kernels/avgpool/avgpool.h"
 #include "kernels/avgpool/windows.h"
-#include "ops/images.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/quint8.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/images.h"
+#include "torch_ao/names.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 using kernels::AvgpoolHalves;
@@ -219,4 +216,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -1,10 +1,10 @@
 // Output tensors of quantized image ops that compute channels last.
 #pragma once
 
-#include "ops/quint8.h"
-#include "ops/reasons.h"
+#include "torch_ao/names.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 
 // The reason for a fallback with images `x`, or null if they are quint8 and channels last.
 inline const char* images_fallback_reason(const at::Tensor& x) {
@@ -34,4 +34,4 @@ inline at::Tensor with_torch_strides(const at::Tensor& images, const at::Tensor&
   return images.contiguous(x.suggest_memory_format());
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

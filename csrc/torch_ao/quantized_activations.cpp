@@ -1,10 +1,9 @@
 // Activations of 8-bit quantized tensors (sigmoid, tanh, gelu, elu ...), by lookup table.
 
-#include "ops/lookup_table.h"
-#include "ops/override.h"
-#include "ops/reasons.h"
+#include "torch_ao/lookup_table.h"
+#include "torch_ao/names.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 template <typename T>
@@ -104,4 +103,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -8,13 +8,10 @@
 
 #include "base/parallel.h"
 #include "kernels/transpose/transpose.h"
-#include "ops/kernel_call.h"
-#include "ops/override.h"
-#include "ops/quint8.h"
-#include "ops/reasons.h"
-#include "ops/torch_kernel.h"
+#include "torch_ao/names.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 struct Dimension {
@@ -171,4 +168,4 @@ CPUACCEL_OVERRIDES{
 
 }  // namespace
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

@@ -1,9 +1,9 @@
-#include "ops/lookup_table_cache.h"
+#include "torch_ao/lookup_table_cache.h"
 
 #include <algorithm>
 #include <memory>
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 // 4-way set associative, so that the tables of one model don't evict each other.
@@ -51,4 +51,4 @@ const LookupTable& cached_lookup_table(const LookupTableKey& key,
   return entry.table;
 }
 
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao

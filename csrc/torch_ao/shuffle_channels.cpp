@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "kernels/channel_shuffle/channel_shuffle.h"
-#include "ops/kernel_call.h"
-#include "ops/pixels.h"
-#include "ops/quantized_checks.h"
-#include "ops/quantized_table.h"
-#include "ops/quint8.h"
+#include "torch_ao/names.h"
+#include "torch_ao/pixels.h"
+#include "torch_ao/quantized_checks.h"
+#include "torch_ao/quantized_table.h"
+#include "torch_ao/quint8.h"
 
-namespace cpuaccel::ops {
+namespace cpuaccel::torch_ao {
 namespace {
 
 constexpr auto kShuffleChannels = "cpuaccel::shuffle_channels";
@@ -129,4 +129,4 @@ TORCH_LIBRARY_IMPL(cpuaccel, QuantizedCPU, library) {
 }
 
 }  // namespace
-}  // namespace cpuaccel::ops
+}  // namespace cpuaccel::torch_ao
