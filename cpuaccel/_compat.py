@@ -60,8 +60,8 @@ INDUCTOR_MODULE = "torch._inductor.compile_fx"
 
 DYNAMO_MODULE = "torch._dynamo"
 
-DECOMPOSED_MODULE = "torch.ao.quantization.fx._decomposed"
-"""The module that defines the ops of torch.ops.quantized_decomposed."""
+DECOMPOSED_OPS_MODULE = "torch.ao.quantization.fx._decomposed"
+"""The module of torch that defines the ops `quantized_decomposed::`; torchao has one too."""
 
 CAUSAL_DETECTION = "_detect_is_causal_mask"
 """The function of torch.nn.modules.transformer that tells encoders whether a mask is causal."""
@@ -108,6 +108,7 @@ _NAMES: dict[str, _Name] = {
     "unset_fake_temporarily": _Name("torch._subclasses.fake_tensor:unset_fake_temporarily"),
     # Modules of torch.nn
     "ConvNd": _Name("torch.nn.modules.conv:_ConvNd"),
+    "BatchNorm": _Name("torch.nn.modules.batchnorm:_BatchNorm"),
     "canonical_mask": _Name("torch.nn.functional:_canonical_mask"),
     "has_any_global_hook": _Name("torch.nn.modules.module:_has_any_global_hook"),
     "init_flat_weights": _Name("torch.nn:LSTM._init_flat_weights"),

@@ -14,12 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cpuaccel._compat import DECOMPOSED_MODULE
+from cpuaccel._compat import DECOMPOSED_OPS_MODULE
 
 _NAMESPACE = "quantized_decomposed"
 
 # The first of them that can be imported defines the ops.
-_DEFINING = (DECOMPOSED_MODULE, "torchao.quantization.pt2e.quantize_pt2e")
+_DEFINING = (
+    DECOMPOSED_OPS_MODULE,
+    "torchao.quantization.pt2e.quantize_pt2e",
+)
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cpuaccel._compat import BatchNorm
 from cpuaccel.quant._legacy.errors import LegacyError
 from cpuaccel.quant._legacy.modules import Part, built
 from cpuaccel.quant._legacy.packed import Cell, convolution, linear
@@ -182,7 +183,7 @@ def _base(module: nn.Module) -> str:
 
 def _folded(module: nn.Module) -> nn.Module | None:
     """Return Identity for a batch norm that the file has folded into a convolution."""
-    is_norm = isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d))
+    is_norm = isinstance(module, BatchNorm)
     return nn.Identity() if is_norm else None
 
 
