@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,6 +56,14 @@ _BEFORE_ROUNDING = (
 
 _PAIRS = (_aten.add.Tensor, _aten.add_.Tensor, _aten.mul.Tensor, _aten.mul_.Tensor)
 
+_VIEW_OPS = frozenset(
+    {
+        *(_aten.view.default, _aten.reshape.default, _aten.transpose.int, _aten.permute.default),
+        *(_aten.contiguous.default, _aten.clone.default, _aten.slice.Tensor, operator.getitem),
+        *(_aten.chunk.default, _aten.split.Tensor, _aten.split_with_sizes.default),
+    }
+)
+
 _SAME_QUANTIZER = (
     *(_aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.adaptive_avg_pool2d.default),
     *(_aten.mean.dim, _aten.flatten.using_ints, _aten.cat.default),
@@ -94,8 +103,8 @@ class X86Quantizer(X86InductorQuantizer):  # type: ignore[misc]  # torchao has n
             if config is None or config.input_activation is None:
                 continue
             if _is_annotated(node):
-                if _is_static(config) and node.target in _TABLES:
-                    _annotate_table(node, config)
+                if _is_static(config):
+                    _improve(node, config)
             elif node.target is _aten.linear.default:
                 _annotate_layer(node, config)
             elif _is_static(config):
@@ -120,10 +129,29 @@ def _is_annotated(node: Node) -> bool:
     return found is not None and found._annotated
 
 
+def _origin(node: Any) -> Any:
+    """Return the node whose elements the view ops before `node` pass on; `node` if there are none."""
+    while isinstance(node, Node) and node.target in _VIEW_OPS and not _is_annotated(node):
+        node = node.args[0]
+    return node
+
+
 def _gives_integers(node: Any) -> bool:
-    """Say whether a node is the result of ops that run on integers."""
-    found = node.meta.get(Q_ANNOTATION_KEY) if isinstance(node, Node) else None
+    """Say whether a node is the result of ops that run on integers, or a view of it."""
+    origin = _origin(node)
+    found = origin.meta.get(Q_ANNOTATION_KEY) if isinstance(origin, Node) else None
     return found is not None and getattr(found, "_is_output_of_quantized_pattern", False)
+
+
+def _spec_of(source: Any, config: QuantizationConfig) -> Any:
+    """Return the quantizer of an input: for a view, that of its origin if the origin has one.
+
+    A channel shuffle then copies integers, and the next concatenation needs no table.
+    """
+    origin = _origin(source)
+    if origin is not source and origin.meta[Q_ANNOTATION_KEY].output_qspec is not None:
+        return SharedQuantizationSpec(origin)
+    return get_input_act_qspec(config)
 
 
 def _is_float(node: Any) -> bool:
@@ -138,6 +166,16 @@ def _set(node: Node, of_inputs: dict[Node, Any], output: Any = None) -> None:
         _annotated=True,
         _is_output_of_quantized_pattern=True,
     )
+
+
+def _improve(node: Node, config: QuantizationConfig) -> None:
+    """Change what torchao annotated."""
+    if node.target in _TABLES:
+        _annotate_table(node, config)
+    elif node.target in _LAYERS and _gives_integers(node.args[0]):
+        of_inputs = node.meta[Q_ANNOTATION_KEY].input_qspec_map
+        if node.args[0] in of_inputs:
+            of_inputs[node.args[0]] = _spec_of(node.args[0], config)
 
 
 def _annotate(node: Node, config: QuantizationConfig) -> None:
@@ -182,7 +220,7 @@ def _annotate_pair(node: Node, config: QuantizationConfig) -> None:
     if len(set(pair)) != 2 or node.kwargs.get("alpha", 1) != 1:
         return
     if all(_gives_integers(each) and _is_float(each) for each in pair) and _fits(*pair):
-        _set(node, dict.fromkeys(pair, get_input_act_qspec(config)))
+        _set(node, {each: _spec_of(each, config) for each in pair})
 
 
 def _fits(a: Any, b: Any) -> bool:
@@ -206,7 +244,7 @@ def _annotate_with_same_quantizer(node: Node, config: QuantizationConfig) -> Non
         return
     first = sources[0]
     shared = SharedQuantizationSpec((first, node))
-    of_inputs = {first: get_input_act_qspec(config)}
+    of_inputs = {first: _spec_of(first, config)}
     of_inputs.update({each: shared for each in sources[1:] if each is not first})
     _set(node, of_inputs, shared)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -150,6 +151,14 @@ def test_calls_that_need_gradients_run_the_model(model: GraphModule) -> None:
         _assert_model_ran(model, _images())
     with torch.autocast("cpu"):
         _assert_model_ran(model, _images())
+
+
+def test_tensors_of_other_devices_run_the_model(model: GraphModule) -> None:
+    before = cpuaccel.stats()["fallbacks"]
+    with suppress(RuntimeError):  # torch may reject a convolution of two devices
+        model(_images().to("meta"))
+    assert cpuaccel.stats()["fallbacks"] == before
+    assert plans_of(model) is None
 
 
 def test_copies_and_files(model: GraphModule) -> None:

@@ -84,7 +84,6 @@ class _Unit(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(3, 32, 3, padding=1)
         self.branch = nn.Sequential(
             nn.Conv2d(16, 16, 1, bias=False),
             nn.BatchNorm2d(16),
@@ -95,14 +94,26 @@ class _Unit(nn.Module):
             nn.BatchNorm2d(16),
             nn.ReLU(),
         )
+
+    def forward(self, x: Tensor) -> Tensor:
+        left, right = x.chunk(2, dim=1)
+        y = torch.cat((left, self.branch(right)), dim=1)
+        n, c, h, w = y.shape
+        return y.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
+
+
+class _Stage(nn.Module):
+    """Two units after a concatenation, as the stages of ShuffleNetV2 have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(3, 16, 1)
+        self.units = nn.Sequential(_Unit(), _Unit())
         self.last = nn.Conv2d(32, 8, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        left, right = torch.relu(self.stem(x)).chunk(2, dim=1)
-        y = torch.cat((left, self.branch(right)), dim=1)
-        n, c, h, w = y.shape
-        y = y.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
-        return self.last(y)
+        x = torch.cat((torch.relu(self.left(x)), torch.relu(self.right(x))), dim=1)
+        return self.last(self.units(x))
 
 
 @pytest.mark.parametrize("quantizer", [X86InductorQuantizer, X86Quantizer])
@@ -110,9 +121,14 @@ def test_a_unit_of_shufflenet_keeps_its_accuracy(quantizer: type[X86InductorQuan
     """intel/torch-xpu-ops 3489: the scores of an int8 shufflenet_v2_x1_0 were noise."""
     torch.manual_seed(0)
     x = torch.randn(1, 3, 16, 16)
-    net = _Unit().eval()
+    net = _Stage().eval()
     model = _converted(copy.deepcopy(net), quantizer(), x)
-    assert _kinds(model, x).count("q_conv") == 5
+    kinds = _kinds(model, x)
+    assert kinds.count("q_conv") == 9
+    if quantizer is X86Quantizer:
+        assert kinds.count("q_shuffle") == 2  # the halves that the second unit reads
+        assert kinds.count("dequantize") == 0
+        assert "Concat" not in kinds
     with torch.no_grad():
         found, exact = model(x), net(x)
     assert torch.cosine_similarity(found.flatten(), exact.flatten(), 0) > 0.999

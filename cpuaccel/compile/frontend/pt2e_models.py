@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.fx import GraphModule, Node, Proxy
 
 from cpuaccel import _engine_state, _log, config
@@ -168,6 +168,8 @@ class _Plans:
         """Say whether a call runs here."""
         if any(isinstance(each, Proxy) for each in args):  # torch.fx traces the model
             return False
+        if any(isinstance(each, Tensor) and not each.is_cpu for each in args):
+            return False
         return (
             id(model) == self._identity  # torch.export traces mirrors of the model
             and _engine_state.is_enabled()
@@ -197,4 +199,4 @@ class _Plans:
 
 def _needs_gradients(model: GraphModule, args: tuple[Any, ...]) -> bool:
     tensors = (*args, *model.parameters())
-    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in tensors)
+    return any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
