@@ -32,11 +32,11 @@ def dynamic_note() -> str:
 
 def eager(job: Job, for_cpuaccel: bool = False) -> Runner:
     """Quantizes `job`; calls run in eager mode, on cpuaccel by a plan."""
-    converted = _converted(job, False, for_cpuaccel)
+    model = converted(job, False, for_cpuaccel)
 
     def run() -> object:
         with torch.no_grad():
-            return converted(job.x)
+            return model(job.x)
 
     run()
     return run
@@ -54,12 +54,12 @@ def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> 
     """Quantizes `job` and compiles it with cpuaccel's backend, or another one."""
     for_cpuaccel = backend == "cpuaccel"
     within = _in_bf16 if for_cpuaccel else torch.no_grad
-    return _compiled.run_of(_converted(job, dynamic, for_cpuaccel), job.x, backend, within)
+    return _compiled.run_of(converted(job, dynamic, for_cpuaccel), job.x, backend, within)
 
 
 def optimized(job: Job) -> Runner:
     """Quantizes `job` and applies `cpuaccel.optimize`."""
-    return _compiled.optimized(_converted(job, dynamic=False, for_cpuaccel=True), job.x, _in_bf16)
+    return _compiled.optimized(converted(job, dynamic=False, for_cpuaccel=True), job.x, _in_bf16)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def _in_bf16() -> Iterator[None]:
         yield
 
 
-def _converted(job: Job, dynamic: bool, for_cpuaccel: bool) -> Any:
+def converted(job: Job, dynamic: bool, for_cpuaccel: bool) -> Any:
     """Quantizes `job`; with `for_cpuaccel` also the attention that torchao's quantizer skips."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
