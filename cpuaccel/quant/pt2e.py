@@ -130,7 +130,7 @@ def _is_annotated(node: Node) -> bool:
 
 
 def _origin(node: Any) -> Any:
-    """Return the node whose elements the view ops before `node` pass on; `node` if there are none."""
+    """Return the node of whose elements `node` is a view; `node` itself if it is none."""
     while isinstance(node, Node) and node.target in _VIEW_OPS and not _is_annotated(node):
         node = node.args[0]
     return node
