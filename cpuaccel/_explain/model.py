@@ -26,6 +26,7 @@ from cpuaccel._explain.layers import (
     without_quint8,
 )
 from cpuaccel._explain.prepacked import not_packed_note, prepacked_rows
+from cpuaccel._explain.torchao import torchao_rows
 from cpuaccel._explain.torchscript import script_rows
 from cpuaccel.config import ISAS
 
@@ -144,6 +145,8 @@ def _torch_rows(path: str, module: nn.Module, reason: str) -> Iterator[Row]:
     if ".quantized." in namespace and ".reference." not in namespace:
         if name not in _PASSIVE and not any(module.children()):
             yield kernel_row(path, f"nn.quantized.{name}", name, reason)
+    elif rows := list(torchao_rows(path, f"nn.{name}", module)):
+        yield from rows
     elif namespace and any(True for _ in module.parameters(recurse=False)):
         yield float_row(path, f"nn.{name}", name, reason)
     elif namespace in ("torch.nn.modules.activation", "torch.nn.modules.pooling"):

@@ -6,6 +6,7 @@ Registered by torchao's own extension points: `Int8Tensor.implements` for aten.l
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from cpuaccel import _native
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
 
+_MODULE = "torchao.quantization.quantize_.workflows.int8.int8_tensor"
 _REDUCED = (-64, 63)
 _WHOLE = (-128, 127)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -48,24 +50,26 @@ def unregister() -> None:
     _registered.clear()
 
 
-def _linear_before(before: Any, module: ModuleType) -> Any:
-    """Return F.linear on cpuaccel's op, or by `before`, which torchao registered."""
-    cls: Any = module.Int8Tensor
+def is_int8(weight: Any) -> bool:
+    """Say whether `weight` is of the class that cpuaccel's linear is registered with."""
+    module: Any = sys.modules.get(_MODULE)
+    return bool(_registered) and type(weight) is module.Int8Tensor
+
+
+def weight_reason(weight: Any) -> str:
+    """Say why cpuaccel's op cannot compute with an Int8Tensor; empty if it can."""
+    reason: str = _weight_reason_for(sys.modules[_MODULE])(weight)
+    return reason
+
+
+def _weight_reason_for(module: ModuleType) -> Any:
     kwargs_class: Any = module.QuantizeTensorToInt8Kwargs
     from torchao.quantization.granularity import PerRow, PerTensor
     from torchao.quantization.quant_primitives import MappingType
-    from torchao.utils import TorchAOBaseTensor
 
-    op: Any = torch.ops.cpuaccel.int8_linear.default
-
-    def fallback_reason(input: Any, weight: Any) -> str:
-        """Say why cpuaccel's op cannot compute this linear; empty if it can."""
-        if type(weight) is not cls or isinstance(input, TorchAOBaseTensor):
-            return "a subclass of torchao's tensors"
-        if input.device.type != "cpu" or weight.device.type != "cpu":
+    def weight_reason(weight: Any) -> str:
+        if weight.device.type != "cpu":
             return "not on the CPU"
-        if input.dtype not in _DTYPES:
-            return "unsupported dtype"
         if weight.dim() != 2 or weight.scale.dim() != 2 or weight.scale.shape[1] != 1:
             return "the weight has groups, or is no matrix"
         quantizes = weight.act_quant_kwargs
@@ -82,6 +86,30 @@ def _linear_before(before: Any, module: ModuleType) -> Any:
         if isinstance(granularity, PerRow) and getattr(granularity, "dim", -1) == -1:
             return ""
         return "unsupported granularity of activations"
+
+    return weight_reason
+
+
+def _linear_before(before: Any, module: ModuleType) -> Any:
+    """Return F.linear on cpuaccel's op, or by `before`, which torchao registered."""
+    cls: Any = module.Int8Tensor
+    from torchao.quantization.granularity import PerTensor
+    from torchao.quantization.quant_primitives import MappingType
+    from torchao.utils import TorchAOBaseTensor
+
+    op: Any = torch.ops.cpuaccel.int8_linear.default
+    weight_reason = _weight_reason_for(module)
+
+    def fallback_reason(input: Any, weight: Any) -> str:
+        """Say why cpuaccel's op cannot compute this linear; empty if it can."""
+        if type(weight) is not cls or isinstance(input, TorchAOBaseTensor):
+            return "a subclass of torchao's tensors"
+        if input.device.type != "cpu":
+            return "not on the CPU"
+        if input.dtype not in _DTYPES:
+            return "unsupported dtype"
+        reason: str = weight_reason(weight)
+        return reason
 
     def linear(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         input, weight, bias = _arguments(*args, **kwargs)
