@@ -130,6 +130,46 @@ def test_restored_attributes_are_unchanged() -> None:
     assert not tables.is_unchanged()
 
 
+def _set(instance: Any, value: object) -> None:
+    instance.a = value
+
+
+_CHANGES: dict[str, Callable[[Any, object], object]] = {
+    "set": _set,
+    "set past __setattr__": lambda instance, value: object.__setattr__(instance, "a", value),
+    "set in the dictionary": lambda instance, value: vars(instance).update(a=value),
+    "add": lambda instance, value: setattr(instance, "new", value),
+    "delete": lambda instance, _: delattr(instance, "b"),
+    "clear": lambda instance, _: vars(instance).clear(),
+}
+
+
+_ONCE = ("delete", "clear")
+_TIMES = [(name, n) for name in _CHANGES for n in (1, 5000) if n == 1 or name not in _ONCE]
+
+
+@pytest.mark.parametrize(("change", "times"), _TIMES)
+@pytest.mark.parametrize("count", [0, 50], ids=["few", "many"])
+def test_each_way_to_change_an_attribute_is_seen(change: str, count: int, times: int) -> None:
+    """Python keeps few attributes inside of an object, and specializes code that runs often."""
+
+    class Owner:
+        pass
+
+    owner: Any = Owner()
+    for number in range(count):
+        setattr(owner, f"attribute_{number}", number)
+    owner.a, owner.b = object(), object()
+    before = list(vars(owner).items())
+    tables = DictSnapshot([vars(owner)])
+    assert tables.is_unchanged()
+    assert tables.is_unchanged()
+    assert list(vars(owner).items()) == before
+    for _ in range(times):
+        _CHANGES[change](owner, object())
+    assert not tables.is_unchanged()
+
+
 def test_tables_are_dictionaries() -> None:
     wrong: Any = [()]
     with pytest.raises(TypeError, match="expected tables to be dictionaries"):
