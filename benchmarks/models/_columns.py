@@ -67,6 +67,11 @@ def _fused(job: Job) -> Runner:
     return partial(_plugin.fuse(converted), job.x)
 
 
+def _planned_pt2e_missing() -> str:
+    """Say what PT2E models with cpuaccel's plans lack; empty if nothing."""
+    return _plugin.optimize_missing() or _pt2e.missing()
+
+
 # Add a line here to add a peer.
 COLUMNS: tuple[Column, ...] = (
     Column("fp32", _fp32),
@@ -95,7 +100,7 @@ COLUMNS: tuple[Column, ...] = (
         plugin=True,
         peer=True,
         in_torch=True,
-        missing=lambda: _plugin.optimize_missing() or _pt2e.missing(),
+        missing=_planned_pt2e_missing,
     ),
     Column(
         "pt2e+optimize",
@@ -103,7 +108,7 @@ COLUMNS: tuple[Column, ...] = (
         plugin=True,
         peer=True,
         in_torch=True,
-        missing=lambda: _plugin.optimize_missing() or _pt2e.missing(),
+        missing=_planned_pt2e_missing,
     ),
     Column(
         "pt2e+inductor",

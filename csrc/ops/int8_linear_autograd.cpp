@@ -64,6 +64,12 @@ class Int8LinearFunction : public torch::autograd::Function<Int8LinearFunction> 
   }
 };
 
+at::Tensor transformed(const Int8Linear& call) {
+  check(call);
+  report_fallback("int8_linear", kTransformed);
+  return int8_linear_by_torch(call);
+}
+
 at::Tensor autograd_int8_linear(const at::Tensor& input, const at::Tensor& weight,
                                 const at::Tensor& weight_scale, const Optional& weight_zero_point,
                                 const Optional& bias, std::string_view quantize, bool symmetric,
@@ -73,9 +79,7 @@ at::Tensor autograd_int8_linear(const at::Tensor& input, const at::Tensor& weigh
                         bias,       quantize, symmetric,    scale,
                         zero_point, low,      high};
   if (is_transformed({&input, pointer_to(bias)})) {
-    check(call);
-    report_fallback("int8_linear", kTransformed);
-    return int8_linear_by_torch(call);
+    return transformed(call);
   }
   const bool bias_learns = bias && bias->defined() && bias->requires_grad();
   if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
@@ -95,9 +99,7 @@ at::Tensor batched_int8_linear(const at::Tensor& input, const at::Tensor& weight
   const Int8Linear call{input,      weight,   weight_scale, weight_zero_point,
                         bias,       quantize, symmetric,    scale,
                         zero_point, low,      high};
-  check(call);
-  report_fallback("int8_linear", kTransformed);
-  return int8_linear_by_torch(call);
+  return transformed(call);
 }
 
 }  // namespace

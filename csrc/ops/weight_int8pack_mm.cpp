@@ -3,9 +3,9 @@
 //   result[m,n] = scales[n] * sum over k of self[m,k] * mat2[n,k]
 //
 // self M x K of f32, bf16 or f16, as the result; mat2 N x K. torch's kernel has intrinsics for
-// AVX-512 and Arm only. It ends the process for bf16 rows that do not begin at a multiple of 32
-// bytes, and for a K that is no multiple of 16 it is wrong or ends the process. So calls that
-// cpuaccel's kernels do not support are composed of other ops of torch.
+// AVX-512 and Arm only. It ends the process if bf16 rows do not begin at a multiple of 32
+// bytes. It is wrong, or ends the process, if K is not a multiple of 16. So calls that cpuaccel's
+// kernels do not support are composed of other ops of torch.
 
 #include <optional>
 

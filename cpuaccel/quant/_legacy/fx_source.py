@@ -53,7 +53,7 @@ _CONSTANTS = {"inf": math.inf, "nan": math.nan}
 
 
 class _Path(str):
-    """A dotted name that is no value of the forward: of a module of the model, or of torch."""
+    """A dotted name of one of the model's modules or of torch, such as `torch.nn.functional`."""
 
 
 def graph_of(part: Part) -> FileModel:

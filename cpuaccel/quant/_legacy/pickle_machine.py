@@ -168,7 +168,7 @@ class _Machine:
     def _op_REDUCE(self, _: Any) -> None:
         args, made_by = self.pop(), self.pop()
         if not isinstance(made_by, Global) or not isinstance(args, tuple):
-            raise LegacyError("damaged pickle: a call of what is not a name")
+            raise LegacyError("damaged pickle: it calls a value that is not a name")
         self.stack.append(Object(made_by, args))
 
     _op_NEWOBJ = _op_REDUCE

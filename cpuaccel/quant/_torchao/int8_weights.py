@@ -15,8 +15,8 @@ from torch import Tensor
 
 from cpuaccel import _native
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
+from cpuaccel.quant._torchao.import_hook import MODULE
 
-_MODULE = "torchao.quantization.quantize_.workflows.int8.int8_tensor"
 _REDUCED = (-64, 63)
 _WHOLE = (-128, 127)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -52,13 +52,13 @@ def unregister() -> None:
 
 def is_int8(weight: Any) -> bool:
     """Say whether `weight` is of the class that cpuaccel's linear is registered with."""
-    module: Any = sys.modules.get(_MODULE)
+    module: Any = sys.modules.get(MODULE)
     return bool(_registered) and type(weight) is module.Int8Tensor
 
 
 def weight_reason(weight: Any) -> str:
     """Say why cpuaccel's op cannot compute with an Int8Tensor; empty if it can."""
-    reason: str = _weight_reason_for(sys.modules[_MODULE])(weight)
+    reason: str = _weight_reason_for(sys.modules[MODULE])(weight)
     return reason
 
 

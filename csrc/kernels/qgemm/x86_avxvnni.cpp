@@ -1,27 +1,8 @@
 #include "kernels/dot4/avxvnni.h"
-#include "kernels/qgemm/dot_tile_x86.h"
-#include "kernels/qgemm/kernels.h"
-#include "kernels/qgemm/store_x86.h"
+#include "kernels/qgemm/dot_kernels_x86.h"
 
 namespace cpuaccel::kernels {
-namespace {
 
-using Dot = AvxVnniDot4;
-constexpr int kTileRows = 4;
-
-}  // namespace
-
-const QgemmKernels& qgemm_x86_avxvnni() {
-  static constexpr QgemmKernels kernels{.mr = kTileRows,
-                                        .nr = kPanelColumns<Dot>,
-                                        .run = 4,
-                                        .rows = pack_rows<Dot>,
-                                        .columns = pack_columns<Dot>,
-                                        .tile = dot_tiles<Dot, kTileRows>,
-                                        .store = store_results<Dot>,
-                                        .row_offset = 128,
-                                        .row_element = 1};
-  return kernels;
-}
+const QgemmKernels& qgemm_x86_avxvnni() { return kDotKernels<AvxVnniDot4, 4, 128, 1>; }
 
 }  // namespace cpuaccel::kernels
