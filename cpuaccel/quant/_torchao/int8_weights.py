@@ -6,7 +6,6 @@ Registered by torchao's own extension points: `Int8Tensor.implements` for aten.l
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from cpuaccel import _native
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
-from cpuaccel.quant._torchao.import_hook import MODULE
 
 _REDUCED = (-64, 63)
 _WHOLE = (-128, 127)
@@ -24,11 +22,16 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _registered: list[tuple[Any, Any, Any, Any]] = []
 """Tables of Int8Tensor, with the key, the function before and cpuaccel's."""
 
+_module: ModuleType | None = None
+"""The module of the Int8Tensor that cpuaccel's linear is registered with."""
+
 
 def register(module: ModuleType) -> None:
     """Register cpuaccel's linear with the Int8Tensor of torchao's module."""
+    global _module
     if _registered:
         return
+    _module = module
     cls: Any = module.Int8Tensor
     aten, function = torch.ops.aten.linear.default, torch.nn.functional.linear
     for table, key, implements in (
@@ -52,13 +55,15 @@ def unregister() -> None:
 
 def is_int8(weight: Any) -> bool:
     """Say whether `weight` is of the class that cpuaccel's linear is registered with."""
-    module: Any = sys.modules.get(MODULE)
+    module: Any = _module
     return bool(_registered) and type(weight) is module.Int8Tensor
 
 
 def weight_reason(weight: Any) -> str:
-    """Say why cpuaccel's op cannot compute with an Int8Tensor; empty if it can."""
-    reason: str = _weight_reason_for(sys.modules[MODULE])(weight)
+    """Say why cpuaccel's op cannot compute with a weight of `is_int8`; empty if it can."""
+    if _module is None:
+        raise RuntimeError("no Int8Tensor is registered: call register() first")
+    reason: str = _weight_reason_for(_module)(weight)
     return reason
 
 
