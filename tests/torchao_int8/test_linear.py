@@ -212,6 +212,20 @@ def test_wide_sums(kind: Kind) -> None:
 
 
 @kinds
+def test_sums_beyond_float16(kind: Kind) -> None:
+    """torchao's own functions round sums to float16 before the scale: infinities (ao #1662)."""
+    linear = layer(kind, 4096, 5, dtype=torch.float16)
+    with torch.no_grad():
+        linear.weight.qdata.fill_(127)
+        linear.weight.scale.fill_(1e-4)
+    x = (torch.rand(3, 4096) * 300).half()
+    result = by_cpuaccel(linear, x, kind=kind)
+    assert result.isfinite().all()
+    expected, _ = _layers.exact(kind, linear, x)
+    assert_close(result.double(), expected, rtol=2e-3, atol=1e-3)
+
+
+@kinds
 def test_wrong_arguments(kind: Kind) -> None:
     linear = layer(kind, 24, 40)
     with pytest.raises(RuntimeError, match="expected input to be floats with a last dimension of"):
