@@ -1,7 +1,7 @@
 // aten::_int_mm: products of int8 (or uint8) by int8 matrices with int32 results. On Arm, torch has
 // only plain loops. On an x86 CPU without VNNI, its oneDNN adds 128 to the source and adds pairs of
 // products in 16 bits: results are wrong for nearly all operands. With VNNI torch computes them,
-// but a dimension of one element must not have a stride of 0 (pytorch #195066).
+// but only matrices with the strides of a dense one (pytorch #195066).
 
 #include "kernels/qgemm/qgemm.h"
 
@@ -51,23 +51,24 @@ bool torch_multiplies() {
 #endif
 }
 
-// Whether a dimension of one element has a stride that no dense matrix has, such as the 0 that
-// Inductor writes. oneDNN uses that stride, and its result is wrong or not written.
-bool has_odd_stride(const at::Tensor& x) {
+// Whether the strides are not those of a dense matrix by rows or by columns: a view that reads an
+// element twice, or a dimension of one element with any stride, such as the 0 that Inductor writes.
+// oneDNN gets the stride as the leading dimension and returns an error if it is too small. torch
+// ignores the error, and the result is not written.
+bool has_odd_strides(const at::Tensor& x) {
   const at::IntArrayRef sizes = x.sizes();
-  if (sizes.size() != 2 || (sizes[0] != 1 && sizes[1] != 1) || x.layout() != at::kStrided) {
+  if (sizes.size() != 2 || x.layout() != at::kStrided) {
     return false;
   }
   const at::IntArrayRef strides = x.strides();
-  const bool by_rows = strides[0] == sizes[1] && strides[1] == 1;
-  const bool by_columns = strides[0] == 1 && strides[1] == sizes[0];
-  return !by_rows && !by_columns;
+  const bool by_rows = strides[1] == 1;  // torch looks at this stride first
+  return by_rows ? strides[0] < sizes[1] : strides[0] != 1 || strides[1] < sizes[0];
 }
 
-// The same elements with row-major strides if they have an odd stride.
+// The same elements with row-major strides if their own are odd.
 c10::MaybeOwned<at::Tensor> with_plain_strides(const at::Tensor& x) {
   using Maybe = c10::MaybeOwned<at::Tensor>;
-  if (!has_odd_stride(x)) {
+  if (!has_odd_strides(x)) {
     return Maybe::borrowed(x);
   }
   return Maybe::owned(x.is_contiguous() ? x.as_strided(x.sizes(), {x.size(1), 1}) : x.contiguous());
@@ -99,7 +100,7 @@ template <OpName kName>
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
   if (torch_multiplies()) {
     // A separate path for small products: the one below counts references.
-    if (!has_odd_stride(self) && !has_odd_stride(mat2)) {
+    if (!has_odd_strides(self) && !has_odd_strides(mat2)) {
       return at::cpu::_int_mm(self, mat2);
     }
     return at::cpu::_int_mm(*with_plain_strides(self), *with_plain_strides(mat2));
@@ -116,7 +117,7 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 
 template <OpName kName>
 at::Tensor& int_mm_out(const at::Tensor& self_, const at::Tensor& mat2_, at::Tensor& out) {
-  if (torch_multiplies() && !has_odd_stride(self_) && !has_odd_stride(mat2_) &&
+  if (torch_multiplies() && !has_odd_strides(self_) && !has_odd_strides(mat2_) &&
       !share_storage(self_, out) && !share_storage(mat2_, out)) {
     return at::cpu::_int_mm_outf(self_, mat2_, out);
   }

@@ -1,6 +1,8 @@
-"""torch._int_mm on x86: exact, whatever the strides of dimensions of size one."""
+"""torch._int_mm on x86: exact, whatever the strides of the operands."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 import torch
@@ -37,6 +39,17 @@ def test_one_element_out_of_many() -> None:
     a, b = _operands(17, 64, 32)
     row = a[:, ::2][3:4]
     assert torch.equal(torch._int_mm(row, b[::2]), row.int() @ b[::2].int())
+
+
+@pytest.mark.parametrize("strides", list(itertools.product([0, 1, 2, 16, 40, 300], repeat=2)))
+@pytest.mark.parametrize("size", [(1, 16), (16, 1), (40, 16), (16, 40), (1, 1)], ids=str)
+def test_views_of_any_strides(size: tuple[int, int], strides: tuple[int, int]) -> None:
+    """Expanded rows and overlapping windows too: torch 2.13 does not write their result."""
+    a = torch.randint(-128, 128, (20_000,), dtype=torch.int8).as_strided(size, strides)
+    b = torch.randint(-128, 128, (size[1], 24), dtype=torch.int8)
+    assert torch.equal(torch._int_mm(a, b), a.int() @ b.int())
+    out = torch.full((24, size[0]), -1, dtype=torch.int32)
+    assert torch.equal(torch._int_mm(b.t(), a.t(), out=out), b.t().int() @ a.t().int())
 
 
 @pytest.mark.parametrize("which", ["self", "mat2"])
