@@ -48,6 +48,7 @@ FULL_ONLY = {
     "quant/test_forked.py": "forked processes",
     "quant/test_fuse_models.py": "whole models",
     "quant/test_models.py": "whole models",
+    "quant/test_pt2e_aot.py": "compiles C++ with AOTInductor",
     "quant/test_saved_modules.py": "saved models of every form",
 }
 """Modules of the full tier, with what makes them long."""
