@@ -30,7 +30,9 @@ def build(torches: list[Path], output: Path) -> Path:
     # Error messages of torch's macros contain the names of files, which are made relative.
     prefixes = {ROOT: ".", **dict.fromkeys(torches, "torch"), Path(sys.prefix): "python"}
     flags = " ".join(f"-ffile-prefix-map={path}={name}" for path, name in prefixes.items())
-    settings = [f"build-dir={ROOT / 'build' / 'release'}", f"cmake.define.CMAKE_CXX_FLAGS={flags}"]
+    # A folder for each Python: CMake keeps the one that it found first.
+    folder = ROOT / "build" / f"release-{sys.implementation.cache_tag}"
+    settings = [f"build-dir={folder}", f"cmake.define.CMAKE_CXX_FLAGS={flags}"]
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps",
          "--wheel-dir", output, *(f"--config-settings={each}" for each in settings), ROOT],
