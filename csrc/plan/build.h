@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/api.h"
 #include "plan/packed_weights.h"
@@ -37,8 +39,13 @@ class Building {
   virtual bool alias(Id to, Id from, const TensorDesc& desc, int64_t offset) = 0;
   // A new value that the region does not name.
   virtual Id new_value(DataType type) = 0;
-  // Adds a step. Steps run in the order in which they are added.
+  // Adds a step. Steps run in the order in which they are added. `facts.kinds` may say what the
+  // step does, if it is no copy.
   virtual void add(std::unique_ptr<Step> step) = 0;
+
+  // Values that steps make of `from` in the way that `how` says, for all layers that need them. The
+  // list is empty at first: the first layer adds the steps and fills it.
+  virtual std::vector<Id>& derived(Id from, const std::string& how) = 0;
 };
 
 dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc);

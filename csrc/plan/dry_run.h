@@ -1,8 +1,12 @@
 // A dry run of the builder: it reports which steps a layer would get and adds none.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "plan/build.h"
 
@@ -24,6 +28,9 @@ class DryRun : public Building {
   PackedWeights& packed() override { return building_.packed(); }
   bool fast_math() const override { return building_.fast_math(); }
   bool alias(Id, Id, const TensorDesc&, int64_t) override { return false; }
+  std::vector<Id>& derived(Id from, const std::string& how) override {
+    return derived_[{from, how}];
+  }
   Id new_value(DataType type) override { return building_.new_value(type); }
   void add(std::unique_ptr<Step> step) override {
     for (size_t i = 0; i < step->outputs.size(); ++i) {
@@ -34,6 +41,7 @@ class DryRun : public Building {
  private:
   Building& building_;
   std::unordered_map<Id, TensorDesc> descs_;  // of the outputs of steps
+  std::map<std::pair<Id, std::string>, std::vector<Id>> derived_;
 };
 
 }  // namespace cpuaccel::plan

@@ -74,13 +74,14 @@ double of_quantized_attention(const Operands& o) {
 }
 
 using MultiplyAdds = double(const Operands&);
-constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 8> kLayers{{
+constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 9> kLayers{{
     {"Convolution", of_convolution},
     {"ConvTranspose", of_transposed},
     {"MatMul", of_product},
     {"q_conv", of_convolution},
     {"q_linear", of_product},
     {"q_linear_dynamic", of_product},
+    {"int8_linear", of_product},
     {"attention", of_attention},
     {"q_attention", of_quantized_attention},
 }};

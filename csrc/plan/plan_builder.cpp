@@ -171,7 +171,11 @@ void Plan::Builder::add(std::unique_ptr<Step> step) {
   for (size_t i = 0; i < step->outputs.size(); ++i) {
     descs_.insert_or_assign(step->outputs[i], step->output_descs[i]);
   }
+  std::string kinds = std::move(step->facts.kinds);
   step->facts = facts_of_copy(*this, *step);
+  if (!kinds.empty()) {
+    step->facts.kinds = std::move(kinds);
+  }
   steps_.push_back(std::move(step));
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/api.h"
@@ -47,6 +49,9 @@ class CPUACCEL_API Plan::Builder : public Building {
   PackedWeights& packed() override { return packed_; }
   bool fast_math() const override { return fast_math_; }
   bool alias(Id to, Id from, const TensorDesc& desc, int64_t offset) override;
+  std::vector<Id>& derived(Id from, const std::string& how) override {
+    return derived_[{from, how}];
+  }
   Id new_value(DataType type) override;
   void add(std::unique_ptr<Step> step) override;
 
@@ -86,6 +91,7 @@ class CPUACCEL_API Plan::Builder : public Building {
   std::unordered_map<Id, Root> aliases_;
   std::unordered_set<Id> has_aliases_;
   std::unordered_map<Id, DataType> new_types_;
+  std::map<std::pair<Id, std::string>, std::vector<Id>> derived_;
   std::vector<std::unique_ptr<Step>> steps_;
   size_t current_ = 0;
   std::unordered_set<size_t> fused_;  // partitions fused into an earlier step

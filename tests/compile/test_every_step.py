@@ -18,6 +18,7 @@ pytestmark = needs_onednn
 KERNELS = {
     "attention": ("attention",),
     "dequantize": ("dequantize",),
+    "int8_linear": ("quantize_by_row", "qgemm", "gemm_w8", "eltwise_f32"),
     "permute": (),  # another view, or oneDNN's reorder
     "q_add": ("binary",),
     "q_attention": ("qattention",),
@@ -40,6 +41,7 @@ KERNELS = {
 # Kinds that no pattern contains, with the tests that assert the steps of their plans.
 ELSEWHERE = {
     "attention": "test_transformers.py",
+    "int8_linear": "../torchao_int8/test_plans.py",
     "q_attention": "test_quantized_attention.py",
     "q_linear_dynamic": "test_int8.py",
     "slice_scatter": "test_mutations.py",

@@ -85,7 +85,7 @@ def test_export_of_any_number_of_rows() -> None:
 
 
 def _assert_optimized_as_eager(optimized: Any, model: nn.Module, kind: Kind, x: Tensor) -> None:
-    """Regions hold no int8_linear yet, so that a small model may run as it is: on its kernel."""
+    """A small model may run as it is, where its plan is not faster: on the same kernels."""
     cpuaccel.reset_stats()
     with torch.no_grad():
         assert_close(optimized(x), model(x), rtol=1e-3, atol=2e-2 if kind.rows != "none" else 1e-4)

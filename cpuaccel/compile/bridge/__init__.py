@@ -16,6 +16,7 @@ from cpuaccel.compile.bridge import (
     attention,
     convolution,
     elementwise,
+    int8_linear,
     matmul,
     mutations,
     normalization,
@@ -30,10 +31,10 @@ from cpuaccel.compile.bridge.translation import Translation
 
 VIEW_OPS = shapes.VIEW_OPS
 MUTATIONS = mutations.MUTATIONS
-CPUACCEL_OPS = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS
+CPUACCEL_OPS = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS | int8_linear.KINDS
 """Kinds of ops that cpuaccel runs, not oneDNN Graph."""
-QUANTIZED = quantized.OPS
-QUANTIZED_LAYERS = quantized.LAYERS
+QUANTIZED = quantized.OPS | int8_linear.KINDS
+QUANTIZED_LAYERS = quantized.LAYERS | int8_linear.KINDS
 CASTS = shapes.CASTS
 DECOMPOSITIONS = quantized.DECOMPOSITIONS
 translate_quantized = quantized.translate_quantized
@@ -45,6 +46,7 @@ Translate = Callable[[Translation, Node], None]
 TRANSLATIONS: dict[Any, Translate] = {
     **convolution.TRANSLATIONS,
     **matmul.TRANSLATIONS,
+    **int8_linear.TRANSLATIONS,
     **attention.TRANSLATIONS,
     **elementwise.TRANSLATIONS,
     **normalization.TRANSLATIONS,

@@ -1,0 +1,63 @@
+"""Translates cpuaccel::int8_linear: linear layers with torchao's int8 weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
+from cpuaccel.compile.bridge._arguments import arguments_of, only_user
+from cpuaccel.compile.bridge.activations import activation_of
+from cpuaccel.compile.bridge.plan_text import Value
+from cpuaccel.compile.bridge.translation import Fallback, Translation
+
+KINDS = frozenset({"int8_linear"})
+
+_DTYPES = (torch.float32, torch.bfloat16)
+_ATTRIBUTES = ("quantize", "symmetric", "low", "high")
+
+
+def _int8_linear(translation: Translation, node: Node) -> None:
+    given = arguments_of(node)
+    dtype = translation.tensor(given["input"]).dtype
+    quantize = given["quantize"]
+    if dtype not in _DTYPES:
+        raise Fallback(f"dtype {dtype} of the activations")
+    if quantize == "none" and dtype != torch.float32:
+        raise Fallback("activations of 16 bits by int8 weights: torch multiplies many rows faster")
+    if not translation.is_constant(given["weight"]):
+        raise Fallback("the weight is not constant")
+    vectors = {
+        "": (given["weight_scale"], torch.float32),
+        "zero_points": (given["weight_zero_point"], torch.int32),
+        "bias": (given["bias"], torch.float32),
+    }
+    if quantize == "given":
+        vectors["given"] = (given["scale"], torch.float32)
+        vectors["given_zero_points"] = (given["zero_point"], torch.int32)
+    present = {name: pair for name, pair in vectors.items() if pair[0] is not None}
+    if not all(translation.is_constant(vector) for vector, _ in present.values()):
+        raise Fallback("a scale, a zero point or the bias is not constant")
+    follows = only_user(node)
+    function = None if follows is None else activation_of(follows)
+    nodes = [node] if follows is None or function is None else [node, follows]
+    translation.begin(nodes, nodes[-1])
+    inputs = [translation.read(given["input"]), translation.read(given["weight"])]
+    for vector, to in present.values():
+        inputs += translation.prepare(
+            "cast", [translation.read_constant(vector)], [Value(to, tuple(_sizes(vector)))]
+        )
+    attributes: dict[str, Any] = {name: given[name] for name in _ATTRIBUTES}
+    attributes.update({name: True for name in present if name})
+    translation.op("int8_linear", inputs, nodes[-1], function=function or "", **attributes)
+
+
+def _sizes(node: Any) -> tuple[int, ...]:
+    return tuple(node.meta["val"].shape)
+
+
+_op: Any = torch.ops.cpuaccel.int8_linear.default
+
+TRANSLATIONS = {_op: _int8_linear}

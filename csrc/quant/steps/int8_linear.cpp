@@ -1,0 +1,331 @@
+// The plan step int8_linear: the linear layers of cpuaccel::int8_linear (ops/int8_linear.h).
+//
+//   op int8_linear in SRC WEIGHTS SCALES [ZERO_POINTS] [BIAS] [GIVEN [GIVEN_ZERO_POINTS]] out DST
+//     quantize=s: none, row, tensor or given; symmetric=b: low=i: high=i:
+//     zero_points=b: bias=b: given=b: given_zero_points=b: which operands there are
+//     function=s: a name of base/activations.inc
+//
+// SRC and DST are f32 or bf16. WEIGHTS are s8, zero points s32, and the other operands f32; all of
+// them are constants. Layers that quantize the same SRC in the same way share one quantized copy.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/counters.h"
+#include "kernels/gemm_w8/gemm_w8.h"
+#include "kernels/qgemm/qgemm.h"
+#include "kernels/quantize_by_row/quantize_by_row.h"
+#include "plan/eltwise.h"
+#include "quant/steps/constants.h"
+#include "quant/steps/step.h"
+
+namespace cpuaccel::quant {
+namespace {
+
+// The weights as family qgemm reads them. Plans for all sizes share them.
+struct PackedInt8 {
+  kernels::QgemmWeights weights;
+  int64_t bytes() const { return weights.bytes; }
+};
+
+// Quantizes rows to s8. Its outputs are the integers, and the scales and zero points of the rows.
+class QuantizeRowsStep : public plan::Step {
+ public:
+  kernels::QuantizeByRow call;  // without pointers
+  std::vector<float> scales;
+  std::vector<int32_t> zero_points;
+
+  void run(Pointers in, Pointers out) const override {
+    auto now = call;
+    now.src = in[0];
+    now.given = static_cast<int64_t>(scales.size());
+    now.given_scales = scales.empty() ? nullptr : scales.data();
+    now.given_zero_points = zero_points.empty() ? nullptr : zero_points.data();
+    now.dst = static_cast<int8_t*>(out[0]);
+    now.scales = static_cast<float*>(out[1]);
+    now.zero_points = static_cast<int32_t*>(out[2]);
+    kernels::quantize_by_row(now);
+  }
+  std::string kernel() const override {
+    return std::string("cpuaccel quantize_by_row:") +
+           kernels::first_usable(kernels::quantize_by_row_kernels()).name;
+  }
+  bool fits_team() const override { return true; }
+};
+
+// What both kinds of products have.
+class ProductStep : public plan::Step {
+ public:
+  std::shared_ptr<const PackedInt8> packed;
+  int64_t M = 0, N = 0, K = 0;
+  DataType type = DataType::f32;
+  std::vector<float> scales, bias;
+  Activation function = Activation::none;
+
+  bool fits_team() const override { return true; }
+
+ protected:
+  const float* bias_data() const { return bias.empty() ? nullptr : bias.data(); }
+};
+
+class Int8ProductStep : public ProductStep {
+ public:
+  Op counted = Op::linear_dynamic;
+
+  void run(Pointers in, Pointers out) const override {
+    kernels::QgemmCall call;
+    call.weights = &packed->weights;
+    call.M = M;
+    call.src = {.data = in[0],
+                .type = kernels::QgemmSrcType::s8,
+                .row_stride = K,
+                .zero_points = static_cast<const int32_t*>(in[2]),
+                .scales = static_cast<const float*>(in[1])};
+    call.dst = {.data = out[0],
+                .type = type,
+                .row_stride = N,
+                .scales = scales.data(),
+                .bias = bias_data(),
+                .activation = function};
+    if (const char* const reason = kernels::qgemm(call)) {
+      throw std::runtime_error(std::string("int8_linear: ") + reason);
+    }
+    calls().add(counted, Provider::cpuaccel);
+  }
+  std::string kernel() const override {
+    return std::string("cpuaccel qgemm:") + kernels::first_usable(kernels::qgemm_kernels()).name;
+  }
+};
+
+class FloatProductStep : public ProductStep {
+ public:
+  kernels::GemmW8Function* row = nullptr;
+
+  void run(Pointers in, Pointers out) const override {
+    kernels::GemmW8Call call;
+    call.weights = &packed->weights;
+    call.M = M;
+    call.src = in[0];
+    call.src_type = call.dst_type = type;
+    call.src_stride = K;
+    call.dst = out[0];
+    call.scales = scales.data();
+    call.bias = bias_data();
+    kernels::gemm_w8(call, row);
+    if (function != Activation::none) {
+      plan::apply_eltwise(function, type, out[0], M * N);
+    }
+    calls().add(Op::packed_linear, Provider::cpuaccel);
+  }
+  std::string kernel() const override { return "cpuaccel gemm_w8"; }
+};
+
+// The inputs of an op by name.
+struct Int8Operands {
+  Id src, weights, scales;
+  std::optional<Id> zero_points, bias, given, given_zero_points;
+};
+
+Int8Operands int8_operands_of(const Operation& operation) {
+  const auto& in = operation.inputs;
+  Int8Operands result{in.at(0), in.at(1), in.at(2), {}, {}, {}, {}};
+  size_t next = 3;
+  const auto read = [&](const char* name, std::optional<Id>& operand) {
+    if (attribute(operation.attributes, name, false)) {
+      operand = in.at(next++);
+    }
+  };
+  read("zero_points", result.zero_points);
+  read("bias", result.bias);
+  read("given", result.given);
+  read("given_zero_points", result.given_zero_points);
+  return result;
+}
+
+// A vector of `count` elements, of which the constant may have only one.
+template <typename T>
+std::vector<T> constant_of(const Building& building, Id id, const char* name, int64_t count) {
+  auto values = constant<T>(building, id);
+  if (values.size() == 1) {
+    values.resize(static_cast<size_t>(count), values[0]);
+  }
+  if (static_cast<int64_t>(values.size()) != count) {
+    throw std::runtime_error("int8_linear: " + std::string(name) + ": expected 1 or " +
+                             std::to_string(count) + " elements, got " +
+                             std::to_string(values.size()));
+  }
+  return values;
+}
+
+// Null in a dry run, which has no weights.
+std::shared_ptr<const PackedInt8> pack(Building& building, Id weights, Id dst) {
+  const auto* data = static_cast<const int8_t*>(building.constant(weights));
+  if (data == nullptr) {
+    return nullptr;
+  }
+  const auto& desc = building.desc(weights);
+  return building.packed().cached<PackedInt8>(dst, DataType::s8, [&] {
+    const kernels::QgemmPlain plain{.data = data,
+                                    .K = desc.sizes[1],
+                                    .N = desc.sizes[0],
+                                    .k_stride = desc.strides[1],
+                                    .n_stride = desc.strides[0]};
+    return std::make_shared<PackedInt8>(kernels::qgemm_pack(plain));
+  });
+}
+
+kernels::RowScales row_scales(const std::string& quantize) {
+  if (quantize == "row") {
+    return kernels::RowScales::of_each_row;
+  }
+  if (quantize == "tensor") {
+    return kernels::RowScales::of_all_rows;
+  }
+  if (quantize == "given") {
+    return kernels::RowScales::given;
+  }
+  throw std::runtime_error("int8_linear: quantize: expected none, row, tensor or given, got '" +
+                           quantize + "'");
+}
+
+// The step that quantizes the source. `src` is the source without gaps.
+std::unique_ptr<QuantizeRowsStep> quantize_rows(const Building& building,
+                                                const Operation& operation,
+                                                const Int8Operands& operands, Id src, int64_t K) {
+  const auto& attributes = operation.attributes;
+  auto step = std::make_unique<QuantizeRowsStep>();
+  auto& call = step->call;
+  call.mode = row_scales(attribute(attributes, "quantize", std::string()));
+  call.symmetric = attribute(attributes, "symmetric", true);
+  call.low = static_cast<int32_t>(attribute(attributes, "low", int64_t{-128}));
+  call.high = static_cast<int32_t>(attribute(attributes, "high", int64_t{127}));
+  call.type = building.type(src);
+  call.K = call.row_stride = K;
+  call.M = count_of(building.desc(src).sizes) / K;
+  if (call.mode == kernels::RowScales::given) {
+    if (!operands.given) {
+      throw std::runtime_error("int8_linear: quantize=given needs the operand GIVEN");
+    }
+    step->scales = constant<float>(building, *operands.given);
+    const auto given = static_cast<int64_t>(step->scales.size());
+    if (given != 1 && given != call.M) {
+      throw std::runtime_error("int8_linear: GIVEN: expected 1 scale or " + std::to_string(call.M) +
+                               ", one for each row, got " + std::to_string(given));
+    }
+    if (operands.given_zero_points) {
+      step->zero_points =
+          constant_of<int32_t>(building, *operands.given_zero_points, "GIVEN_ZERO_POINTS", given);
+    }
+  }
+  step->inputs = {src};
+  return step;
+}
+
+// What decides on the integers, apart from the source.
+std::string key_of(const QuantizeRowsStep& step) {
+  const auto& call = step.call;
+  std::string key = "quantize_by_row " + std::to_string(static_cast<int>(call.mode)) + " " +
+                    std::to_string(static_cast<int>(call.symmetric)) + " " +
+                    std::to_string(call.low) + " " + std::to_string(call.high) + " " +
+                    std::to_string(call.K);
+  const auto append = [&](const auto& values) {
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    key += " ";
+    key.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  };
+  append(step.scales);
+  append(step.zero_points);
+  return key;
+}
+
+// The integers, scales and zero points of the source: those of an earlier layer, or of a new step.
+std::vector<Id> rows_of(Building& building, std::unique_ptr<QuantizeRowsStep> step) {
+  auto& rows = building.derived(step->inputs[0], key_of(*step));
+  if (rows.empty()) {
+    const int64_t M = step->call.M, K = step->call.K;
+    rows = {building.new_value(DataType::s8), building.new_value(DataType::f32),
+            building.new_value(DataType::s32)};
+    step->outputs = rows;
+    step->output_descs = {plan::dense({M, K}, MemoryFormat::contiguous),
+                          plan::dense({M}, MemoryFormat::contiguous),
+                          plan::dense({M}, MemoryFormat::contiguous)};
+    step->facts.kinds = "quantize rows";
+    building.add(std::move(step));
+  }
+  return rows;
+}
+
+void set_constants(ProductStep& step, const Building& building, const Operation& operation,
+                   const Int8Operands& operands) {
+  step.scales = constant_of<float>(building, operands.scales, "SCALES", step.N);
+  if (operands.bias) {
+    step.bias = constant_of<float>(building, *operands.bias, "BIAS", step.N);
+  }
+  if (operands.zero_points && building.constant(*operands.zero_points) != nullptr) {
+    const auto zeros = constant<int32_t>(building, *operands.zero_points);
+    if (std::ranges::any_of(zeros, [](int32_t value) { return value != 0; })) {
+      throw std::runtime_error("int8_linear: the weight has zero points");
+    }
+  }
+  const auto name = attribute(operation.attributes, "function", std::string());
+  const auto function = activation_named(name);
+  if (!function) {
+    throw std::runtime_error(std::string("int8_linear: function: expected ") + kExpectedActivation +
+                             ", got '" + name + "'");
+  }
+  step.function = *function;
+}
+
+void add_int8_linear(Building& building, const Region&, const Operation& operation) {
+  const auto operands = int8_operands_of(operation);
+  const auto weight_sizes = building.desc(operands.weights).sizes;
+  auto sizes = building.desc(operands.src).sizes;
+  if (weight_sizes.size() != 2 || sizes.empty() || sizes.back() != weight_sizes[1]) {
+    throw std::runtime_error("int8_linear: the source has other columns than the weights");
+  }
+  const Id dst = operation.outputs[0];
+  const int64_t N = weight_sizes[0], K = weight_sizes[1];
+  const Id src = in_format(building, operands.src, MemoryFormat::contiguous);
+  const auto quantize = attribute(operation.attributes, "quantize", std::string());
+  const auto prepared = [&](auto step) {
+    step->N = N;
+    step->K = K;
+    step->M = count_of(sizes) / K;
+    step->type = building.type(dst);
+    set_constants(*step, building, operation, operands);
+    step->packed = pack(building, operands.weights, dst);
+    return step;
+  };
+  std::unique_ptr<ProductStep> step;
+  if (quantize == "none") {
+    auto product = prepared(std::make_unique<FloatProductStep>());
+    if (product->packed) {
+      product->row = kernels::gemm_w8_row(product->packed->weights);
+      if (product->row == nullptr) {
+        throw std::runtime_error("no kernel of this CPU for products of floats by int8");
+      }
+    }
+    product->inputs = {src};
+    step = std::move(product);
+  } else {
+    auto product = prepared(std::make_unique<Int8ProductStep>());
+    product->counted = quantize == "given" ? Op::linear : Op::linear_dynamic;
+    product->arithmetic = DataType::s8;
+    product->inputs = rows_of(building, quantize_rows(building, operation, operands, src, K));
+    step = std::move(product);
+  }
+  sizes.back() = N;
+  step->outputs = {dst};
+  step->output_descs = {plan::dense(sizes, MemoryFormat::contiguous)};
+  building.add(std::move(step));
+}
+
+const RegisterStep kInt8Linear("int8_linear", add_int8_linear);
+
+}  // namespace
+}  // namespace cpuaccel::quant
