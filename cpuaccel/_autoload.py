@@ -19,11 +19,15 @@ def autoload() -> None:
         try:
             _switch.enable()
 
-            from cpuaccel.compile.frontend import converted_models, exported_models, pt2e_models
+            from cpuaccel.compile.frontend import (
+                converted_models,
+                exported_models,
+                legacy_models,
+                pt2e_models,
+            )
 
-            converted_models.install()
-            exported_models.install()
-            pt2e_models.install()
+            for models in (converted_models, exported_models, legacy_models, pt2e_models):
+                models.install()
         except RuntimeError as error:
             message = f"cpuaccel is off, torch runs without it: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)

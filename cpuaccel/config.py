@@ -164,6 +164,15 @@ OPTIONS: tuple[Option, ...] = (
         live=True,
     ),
     Option(
+        "legacy_plans",
+        ("CPUACCEL_LEGACY_PLANS",),
+        _parse_switch,
+        True,
+        "0 or 1",
+        "Run eager calls of what load_legacy returned by plans, made in the first call.",
+        live=True,
+    ),
+    Option(
         "teams",
         ("CPUACCEL_TEAMS",),
         _parse_switch,

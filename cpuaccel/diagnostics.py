@@ -48,10 +48,11 @@ def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = Non
     """Return which library runs each layer of `model`, and why. Print it or read its `rows`.
 
     Takes any module: quantized models of convert_fx, eager mode and `quantize_dynamic`,
-    TorchScript, models compiled with cpuaccel's backend (as far as they have run), optimized models
-    and what torchao's convert_pt2e returned. With `example_inputs`, a tuple of the arguments of a
-    call, a compiled or optimized model runs for about a second. The result's `plans` then have each
-    step: its kernel, sizes, time, rate, and its share of this machine's peak, which is measured.
+    TorchScript, models compiled with cpuaccel's backend (as far as they have run), optimized
+    models, and what torchao's convert_pt2e or `quant.load_legacy` returned. With `example_inputs`,
+    a tuple of the arguments of a call, a compiled or optimized model runs for about a second. The
+    result's `plans` then have each step: its kernel, sizes, time, rate, and its share of this
+    machine's peak, which is measured.
 
     Raises:
         TypeError: `model` is not a module, or `example_inputs` is not a tuple or list.

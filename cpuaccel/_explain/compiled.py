@@ -12,15 +12,19 @@ from torch import nn
 from cpuaccel._compat import DYNAMO_MODULE
 from cpuaccel._explain.explanation import Row
 
+_EAGER_PLANS = "cpuaccel.compile.frontend.eager_plans"
 
-def compiled_rows(module: Any) -> Iterator[Row] | None:
+
+def compiled_rows(module: Any, path: str = "") -> Iterator[Row] | None:
     """Return the rows of a compiled, optimized or loaded model; None for any other module.
 
-    Also None if an optimized model runs as it is.
+    Also None if an optimized model runs as it is. A model whose eager calls run by plans has the
+    rows of its plans.
     """
-    if _is_optimized(module):
-        reports = list(module.reports)
-        return _rows(reports, "torch") if reports else None
+    optimized = _optimized(module)
+    if optimized is not None:
+        reports = list(optimized.reports)
+        return _rows(reports, "torch", path) if reports else None
     loading: Any = sys.modules.get("cpuaccel.compile.package.load")
     if loading is not None and isinstance(module, loading.Loaded):
         return _rows(module.reports, "inductor" if module.kind == loading.PACKAGE else "torch")
@@ -43,22 +47,34 @@ def optimized_footer(model: nn.Module) -> Iterator[str]:
     """Yield the verdicts of `cpuaccel.optimize` on `model` and its submodules."""
     modules: Any = model.modules()
     for module in modules:
-        if _is_optimized(module):
-            yield from (f"optimize: {verdict}" for verdict in module.verdicts)
+        optimized = _optimized(module)
+        if optimized is not None:
+            yield from (f"optimize: {verdict}" for verdict in optimized.verdicts)
 
 
 def what_runs(model: nn.Module, example_inputs: tuple[Any, ...] | None) -> nn.Module:
-    """Return the optimized module that runs eager calls of a PT2E model; any other model itself.
+    """Return the optimized module that runs eager calls of a model; any other model itself.
 
-    A PT2E model that has no plan yet is called with `example_inputs`, if there are any.
+    A model that has plans, or layers with plans, is called with `example_inputs` if there are any,
+    so that the plans are made.
     """
-    pt2e: Any = sys.modules.get("cpuaccel.compile.frontend.pt2e_models")
-    if pt2e is None or not pt2e.may_have_plans(model):
+    plans: Any = sys.modules.get(_EAGER_PLANS)
+    if plans is None:
         return model
-    if example_inputs is not None and pt2e.plans_of(model) is None:
+    if example_inputs is not None and any(
+        plans.may_have_plans(part) and plans.plans_of(part) is None for part in model.modules()
+    ):
         with torch.no_grad():
             model(*example_inputs)
-    return pt2e.plans_of(model) or model
+    return plans.plans_of(model) or model
+
+
+def _optimized(module: object) -> Any:
+    """Return an optimized module, or the one that runs eager calls of `module`; else None."""
+    if _is_optimized(module):
+        return module
+    plans: Any = sys.modules.get(_EAGER_PLANS)
+    return None if plans is None else plans.plans_of(module)
 
 
 def _is_optimized(module: object) -> bool:
@@ -78,8 +94,9 @@ def _compile_ids(module: Any) -> set[str]:
     return {str(entry.compile_id) for entry in entries}
 
 
-def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
+def _rows(reports: list[Any], otherwise: str, path: str = "") -> Iterator[Row]:
     """Yield a row for each partition and each fallback; `otherwise` runs the fallbacks."""
+    within = f"{path}: " if path else ""
     if not reports:
         return
     from cpuaccel.compile.bridge import CPUACCEL_OPS
@@ -93,11 +110,11 @@ def _rows(reports: list[Any], otherwise: str) -> Iterator[Row]:
                     kind in CPUACCEL_OPS for kind in part.kinds
                 )
                 yield Row(
-                    f"graph {graph} call {call}",
+                    f"{within}graph {graph} call {call}",
                     "+".join(part.kinds),
                     "cpuaccel" if on_cpuaccel else "onednn",
                     reason=part.reason,
                     problem=part.dtype,
                 )
         for left in report.left:
-            yield Row(f"graph {graph} {left.name}", left.op, otherwise, reason=left.reason)
+            yield Row(f"{within}graph {graph} {left.name}", left.op, otherwise, reason=left.reason)

@@ -71,7 +71,7 @@ class _Walk:
             return
         self._seen.add(id(module))
         try:
-            compiled = compiled_rows(module)
+            compiled = compiled_rows(module, path)
             if compiled is not None:
                 self.rows.extend(compiled)
             elif isinstance(module, torch.jit.ScriptModule) and hasattr(module, "inlined_graph"):

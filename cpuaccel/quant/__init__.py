@@ -103,8 +103,9 @@ def load_legacy(
     neither torch.ao nor torch's quantized dtypes, so that it also works with a torch that no longer
     has them. Weights become int8 tensors, and activations uint8 tensors between
     `quantize_per_tensor` and `dequantize_per_tensor`, as `lower` writes them. The result runs in
-    eager mode, `torch.compile`, `torch.export` and `cpuaccel.optimize`; compile or optimize it for
-    speed. What the saved model returns as a quantized tensor, it returns as floats.
+    eager mode, `torch.compile`, `torch.export` and `cpuaccel.optimize`. While cpuaccel is on, eager
+    calls that need no gradients run by a plan, made in the first call. What the saved model returns
+    as a quantized tensor, it returns as floats.
 
     No code of the file is executed: names in its pickle are not imported, and sources in it are
     parsed, against lists of known functions, methods and classes of torch.

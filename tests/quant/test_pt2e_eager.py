@@ -25,7 +25,7 @@ from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
 
 import cpuaccel
 from cpuaccel import config
-from cpuaccel.compile.frontend.pt2e_models import plans_of
+from cpuaccel.compile.frontend.eager_plans import plans_of
 
 pytestmark = needs_onednn
 

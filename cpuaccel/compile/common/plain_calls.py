@@ -1,7 +1,7 @@
-"""Whether the calls of this thread run models without the plans that PT2E models have of their own.
+"""Whether the calls of this thread run models without the plans that they have for eager calls.
 
-`frontend/pt2e_models.py` gives PT2E models plans. What is compared with the model, or timed against
-it, has to call the model itself.
+`frontend/eager_plans.py` gives PT2E models and loaded ones such plans. What is compared with the
+model, or timed against it, has to call the model itself.
 """
 
 from __future__ import annotations

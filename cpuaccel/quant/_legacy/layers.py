@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch.fx import GraphModule
 
+from cpuaccel import _loaded_models
 from cpuaccel.quant._legacy.graphs import FileLowering, FileModel
 from cpuaccel.quant._legacy.quantized_ops import QUANTIZED_OPS
 from cpuaccel.quant._lowering.integers import UnpackedLayer
@@ -13,7 +14,8 @@ from cpuaccel.quant._lowering.walk import lower_graph
 
 def lowered(model: FileModel, name: str) -> GraphModule:
     """Return the form of a graph with plain tensors, in eval mode: a class called `name`."""
-    return lower_graph(FileLowering(model), name if name.isidentifier() else "Model").eval()
+    graph = lower_graph(FileLowering(model), name if name.isidentifier() else "Model")
+    return _loaded_models.loaded(graph.eval())
 
 
 def dynamic_linear(layer: UnpackedLayer, reduce_range: bool) -> GraphModule:
