@@ -95,13 +95,18 @@ _BETWEEN: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
 }
 
 
+def _odd_image() -> Tensor:
+    """An image of 121 pixels, whose mean is never half a quantum: versions of torch round it."""
+    return m.image(5)[..., :11, :11]
+
+
 @pytest.mark.parametrize("name", _BETWEEN)
 def test_between_layers(name: str) -> None:
     model = stubbed(_BETWEEN[name])
     lowered = cpuaccel.quant.lower(model)
     assert isinstance(lowered, GraphModule)
     assert not lowered.meta["cpuaccel_left"]
-    _assert_equal(lowered, model, m.image(5))
+    _assert_equal(lowered, model, _odd_image() if "mean" in name else m.image(5))
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
@@ -183,7 +188,7 @@ def test_a_part_of_a_model_that_cannot_be_traced() -> None:
     assert type(lowered) is Branching
     assert isinstance(lowered.part, GraphModule)
     assert lowered.last.weight is model.last.weight
-    _assert_equal(lowered, model, m.image(5))
+    _assert_equal(lowered, model, _odd_image())
 
 
 def test_dynamic_layers_are_parts_of_their_own() -> None:
