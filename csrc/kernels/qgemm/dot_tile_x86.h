@@ -9,6 +9,7 @@
 #include "kernels/inline.h"
 #include "kernels/qgemm/kernels.h"
 #include "kernels/qgemm/lines_x86.h"
+#include "kernels/spread_prefetch.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -68,7 +69,7 @@ CPUACCEL_INLINE void run_step(typename D::Int (&sums)[kRows][kVectors], const ui
   }
 }
 
-template <typename D, int kRows, int kVectors>
+template <typename D, int kRows, int kVectors, bool kAsks>
 void dot_tile(const QgemmTile& t) {
   using Int = typename D::Int;
   constexpr int64_t kRowsRun = RunsOf<D>::kRunBytes * kRows, kPanelRun = 4 * kPanelColumns<D>;
@@ -81,10 +82,17 @@ void dot_tile(const QgemmTile& t) {
   }
   const auto* rows = reinterpret_cast<const uint8_t*>(t.rows) + t.first_run * kRowsRun;
   const int8_t* panel = t.panel + t.first_run * kPanelRun;
+  SpreadPrefetch ahead;
+  if constexpr (kAsks) {
+    ahead = SpreadPrefetchLoops(t.next, t.next_bytes, t.runs / kRuns, 1).next();
+  }
   for (int64_t left = t.runs / kRuns; left > 0; --left) {
     CPUACCEL_UNROLL
     for (int run = 0; run < kRuns; ++run) {
       run_step<D>(sums[run], rows + run * kRowsRun, panel + run * kPanelRun);
+    }
+    if constexpr (kAsks) {
+      ahead.ask();
     }
     rows += kRuns * kRowsRun;
     panel += kRuns * kPanelRun;
@@ -119,18 +127,23 @@ void dot_tile(const QgemmTile& t) {
 // The smallest instantiated number of rows that holds m: 1, 2, 4 or 8.
 CPUACCEL_INLINE int64_t tile_width(int64_t m) { return m <= 2 ? m : m <= 4 ? 4 : 8; }
 
+template <typename D, int kRows, int kVectors>
+void dot_tile_of(const QgemmTile& t) {
+  t.next_bytes > 0 ? dot_tile<D, kRows, kVectors, true>(t) : dot_tile<D, kRows, kVectors, false>(t);
+}
+
 template <typename D, int kMostRows, int kVectors>
 void dot_tiles_of(const QgemmTile& t) {
   switch (tile_width(t.m)) {
     case 1:
-      return dot_tile<D, 1, kVectors>(t);
+      return dot_tile_of<D, 1, kVectors>(t);
     case 2:
-      return dot_tile<D, 2, kVectors>(t);
+      return dot_tile_of<D, 2, kVectors>(t);
     case 4:
-      return dot_tile<D, 4, kVectors>(t);
+      return dot_tile_of<D, 4, kVectors>(t);
     default:
       if constexpr (kMostRows == 8) {
-        return dot_tile<D, 8, kVectors>(t);
+        return dot_tile_of<D, 8, kVectors>(t);
       }
   }
 }

@@ -35,6 +35,9 @@ struct QgemmTile {
   int64_t n = 0;  // 1 to nr
   int32_t* sums = nullptr;
   bool add = false;
+  // What is read after this tile, to be prefetched; may be nothing.
+  const int8_t* next = nullptr;
+  int64_t next_bytes = 0;
 };
 using QgemmTileFunction = void(const QgemmTile& tile);
 

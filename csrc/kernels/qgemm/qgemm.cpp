@@ -19,6 +19,9 @@ constexpr std::array kRows{
 #undef CPUACCEL_KERNEL
 };
 
+// The most tiles of rows whose products prefetch the next panel.
+constexpr int64_t kMostTilesAhead = 8;
+
 // A piece of the results: tiles of rows times panels.
 struct Piece {
   int64_t first_tile, last_tile;
@@ -102,6 +105,23 @@ class Product {
     }
   }
 
+  // Memory that is read next, of which each tile prefetches a share.
+  struct Ahead {
+    const int8_t* data = nullptr;
+    int64_t bytes = 0, share = 0;
+  };
+
+  // The same runs of the panel behind `panel`, if `last` is farther. With few tiles, weights are
+  // used only a few times, and come from L3 or memory.
+  Ahead ahead_of(int64_t panel, int64_t last, const QgemmTile& work, int64_t tiles) const {
+    if (tiles > kMostTilesAhead || panel + 1 >= last) {
+      return {};
+    }
+    const int64_t run_bytes = kernels_.nr * kernels_.run, bytes = work.runs * run_bytes;
+    return {panels_ + (panel + 1) * panel_bytes_ + work.first_run * run_bytes, bytes,
+            divide_up(bytes, tiles)};
+  }
+
   // Multiplies the tiles of a piece by a panel, from run `run` on. Stores the results with the last
   // block of runs. The sums of a tile are `kept` behind those of the tile before.
   void multiply_panel(const QgemmRows& rows, const Piece& piece, int64_t panel, int64_t run,
@@ -114,8 +134,13 @@ class Product {
     work.runs = last ? runs_ - run : cut_.runs;
     work.n = store.n;
     work.add = run > 0;
+    const int64_t tiles = piece.last_tile - piece.first_tile;
+    const Ahead ahead = ahead_of(panel, piece.last_panel, work, tiles);
     int64_t m = first_row(piece.first_tile);
     for (int64_t tile = piece.first_tile; tile < piece.last_tile; ++tile) {
+      const int64_t number = tile - piece.first_tile;
+      work.next = ahead.data + number * ahead.share;
+      work.next_bytes = std::clamp<int64_t>(ahead.bytes - number * ahead.share, 0, ahead.share);
       work.rows = rows.tile(m);
       work.m = std::min(kernels_.mr, call_.M - m);
       kernels_.tile(work);
