@@ -1,24 +1,28 @@
 """Times models that torchao quantized to int8: torchao alone, and with cpuaccel.
 
-Column `torchao` has cpuaccel off. `cpuaccel` is the same model with it on, and `compiled` the model
-under torch.compile with cpuaccel's backend. `quantize_dynamic` is torch.ao's quantize_dynamic of
-the float model with cpuaccel on, and `float` the float model in torch alone. The row of a layer is
+Columns `torchao` and `inductor` have cpuaccel off: the model in eager mode, and under
+torch.compile. `cpuaccel` is the same model with it on, `compiled` the model under torch.compile
+with cpuaccel's backend, and `optimized` what `cpuaccel.optimize` returns. `quantize_dynamic` is
+torch.ao's quantize_dynamic of the float model with cpuaccel on, `quantize_dynamic_optimized` that
+model after `cpuaccel.optimize`, and `float` the float model in torch alone. The row of a layer is
 named rows x in_features x out_features.
+
+Each Python of `--peers`, of environments with another torch and torchao, adds `torchao` and
+`inductor` of that torch: processes of their own, which take turns with this one.
 """
 
 import argparse
 import copy
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.ao.quantization import quantize_dynamic
 
-from benchmarks import _bert, _machine, _plugin, _torchvision
+from benchmarks import _machine, _plugin
 from benchmarks._arguments import (
     add_checked_names,
     add_json,
@@ -31,26 +35,17 @@ from benchmarks._arguments import (
 )
 from benchmarks._quantize import quantized_engine, quiet
 from benchmarks._report import Ratio, Report, Row, not_measured
-from benchmarks._timing import Contender, side_by_side
+from benchmarks._timing import Contender, Sample, side_by_side
+from benchmarks.models._torchao_cases import KINDS, MODELS, Case, cases, quantized
+from benchmarks.models._torchao_peer import CLOCKS, Peer
 
-COLUMNS = ("torchao", "cpuaccel", "compiled", "quantize_dynamic", "float")
-MODELS = ("linear", *_bert.CONFIGS, "vit_b_16")
-KINDS = ("dynamic", "static", "weight-only")
+COLUMNS = (
+    *("torchao", "inductor", "cpuaccel", "compiled", "optimized"),
+    *("quantize_dynamic", "quantize_dynamic_optimized", "float"),
+)
+_OFF = ("torchao", "inductor", "float")
 
 _CLOCKS = {"wall": "latency", "cpu": "CPU time of all threads"}
-
-_STATIC_SCALE = 0.05
-_ROWS = (1, 16, 128)
-_FEATURES = 4096
-
-
-@dataclass(frozen=True)
-class Case:
-    """A float model and its input."""
-
-    name: str
-    build: Callable[[], nn.Module]
-    x: Tensor
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -59,88 +54,102 @@ def main(arguments: list[str] | None = None) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     missing = _plugin.missing()
-    reasons = {each: missing for each in options.columns if each not in ("torchao", "float")}
+    reasons = {each: missing for each in options.columns if each not in _OFF}
     columns = [each for each in options.columns if not reasons.get(each)]
-    report = Report(
-        title=f"torchao int8, {options.kind}, median {_CLOCKS[options.clock]}",
-        facts=_machine.describe(),
-        columns=columns,
-        ratios=[Ratio("cpuaccel", "torchao"), Ratio("cpuaccel", "quantize_dynamic")],
-        notes=not_measured(reasons),
-    )
-    with torch.no_grad(), quiet(), quantized_engine("x86"):
-        for case in _cases(options):
-            samples = side_by_side(
-                _contenders(case, options.kind, columns),
-                rounds=options.rounds,
-                budget=options.budget,
-                clock=time.process_time if options.clock == "cpu" else time.perf_counter,
-            )
-            report.rows.append(Row(case.name, samples))
+    with torch.no_grad(), quiet(), quantized_engine("x86"), _peers(options) as peers:
+        others = [column for peer in peers for column in peer.columns]
+        report = Report(
+            title=f"torchao int8, {options.kind}, median {_CLOCKS[options.clock]}",
+            facts=_machine.describe(),
+            columns=[*columns, *others],
+            ratios=_ratios(others),
+            notes=not_measured(reasons),
+        )
+        for case in cases(options.models, options.lengths):
+            for peer in peers:
+                peer.load(case)
+            contenders = _contenders(case, options.kind, columns)
+            report.rows.append(Row(case.name, _samples(contenders, peers, options)))
             if options.json:
                 report.write_json(options.json)
     report.print(_machine.console())
 
 
-def _cases(options: argparse.Namespace) -> Iterator[Case]:
-    for model in options.models:
-        if model == "linear":
-            for rows in _ROWS:
-                name = f"{rows} x {_FEATURES} x {_FEATURES}"
-                yield Case(name, _linear, torch.randn(rows, _FEATURES))
-        elif model == "vit_b_16":
-            images = _torchvision.images(model, 1)
-            yield Case(model, partial(_torchvision.build, model), images)
-        else:
-            for length in options.lengths:
-                name = f"{model} {length} tokens"
-                yield Case(name, partial(_bert.build, model), _bert.tokens(model, 1, length))
+@contextmanager
+def _peers(options: argparse.Namespace) -> Iterator[list[Peer]]:
+    peers: list[Peer] = []
+    try:
+        for python in options.peers:
+            peers.append(Peer(python, options.kind, options.threads, options.clock))
+        yield peers
+    finally:
+        for peer in peers:
+            peer.close()
 
 
-def _linear() -> nn.Module:
-    return nn.Sequential(nn.Linear(_FEATURES, _FEATURES)).eval()
+def _ratios(others: list[str]) -> list[Ratio]:
+    compiled_by_torch = [each for each in others if each.startswith("inductor")]
+    return [
+        Ratio("cpuaccel", "torchao"),
+        Ratio("cpuaccel", "quantize_dynamic"),
+        Ratio("optimized", "quantize_dynamic_optimized"),
+        *(Ratio("optimized", each) for each in ("inductor", *compiled_by_torch)),
+        *(Ratio("compiled", each) for each in compiled_by_torch),
+    ]
+
+
+def _samples(
+    contenders: dict[str, Contender], peers: list[Peer], options: argparse.Namespace
+) -> dict[str, Sample]:
+    """Times this process's contenders, and those of peers, in turns."""
+    clock = CLOCKS[options.clock]
+    if not peers:
+        return side_by_side(contenders, rounds=options.rounds, budget=options.budget, clock=clock)
+    seconds: dict[str, list[float]] = {}
+    for _ in range(options.rounds):
+        own = side_by_side(contenders, rounds=1, warmup=1, clock=clock)
+        times = {name: sample.median for name, sample in own.items()}
+        for peer in peers:
+            times.update(peer.round())
+        for name, value in times.items():
+            seconds.setdefault(name, []).append(value)
+    return {name: Sample(tuple(values)) for name, values in seconds.items()}
 
 
 def _contenders(case: Case, kind: str, columns: list[str]) -> dict[str, Contender]:
-    model = case.build()
-    quantized = _quantized(copy.deepcopy(model), kind)
+    model, x = case.build(), case.input()
+    by_torchao = quantized(copy.deepcopy(model), kind)
     found: dict[str, Contender] = {}
     for column in columns:
-        on = partial(_plugin.enabled, column not in ("torchao", "float"))
-        run: Any = {"float": model, "torchao": quantized, "cpuaccel": quantized}.get(column)
+        on = partial(_plugin.enabled, column not in _OFF)
         with on():
-            if column == "compiled":
-                run = torch.compile(quantized, backend="cpuaccel")
-            elif column == "quantize_dynamic":
-                run = quantize_dynamic(copy.deepcopy(model), {nn.Linear}, torch.qint8)
-            found[column] = Contender(partial(run, case.x), on)
-            run(case.x)
+            run = _contender(column, model, by_torchao, x)
+            found[column] = Contender(partial(run, x), on)
+            run(x)
     return found
 
 
-def _quantized(model: nn.Module, kind: str) -> nn.Module:
-    from torchao.quantization import (
-        Int8DynamicActivationInt8WeightConfig,
-        Int8StaticActivationInt8WeightConfig,
-        Int8WeightOnlyConfig,
-        PerTensor,
-        quantize_,
-    )
+def _contender(column: str, model: nn.Module, by_torchao: nn.Module, x: Any) -> Any:
+    if column == "float":
+        return model
+    if column == "inductor":
+        torch._dynamo.reset()
+        return torch.compile(copy.deepcopy(by_torchao))
+    if column == "compiled":
+        return torch.compile(by_torchao, backend="cpuaccel")
+    if column == "optimized":
+        return _optimized(by_torchao, x)
+    if column.startswith("quantize_dynamic"):
+        dynamic = quantize_dynamic(copy.deepcopy(model), {nn.Linear}, torch.qint8)
+        return _optimized(dynamic, x) if column.endswith("optimized") else dynamic
+    return by_torchao
 
-    config: Any
-    if kind == "dynamic":
-        config = Int8DynamicActivationInt8WeightConfig()
-    elif kind == "static":
-        # torchao compares the dimensions of the scale with those of the input.
-        dims = 2 if isinstance(model, nn.Sequential) else 3
-        scale = torch.full((1,) * dims, _STATIC_SCALE)
-        config = Int8StaticActivationInt8WeightConfig(
-            act_quant_scale=scale, granularity=PerTensor(), set_inductor_config=False
-        )
-    else:
-        config = Int8WeightOnlyConfig(set_inductor_config=False)
-    quantize_(model, config)
-    return model
+
+def _optimized(model: nn.Module, x: Any) -> Any:
+    import cpuaccel
+
+    # No time for the comparison with the model: the plan runs, whatever is faster.
+    return cpuaccel.optimize(model, (x,), time_budget=0)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,6 +162,13 @@ def _parser() -> argparse.ArgumentParser:
         help=f"names from {','.join(MODELS)} (default: all but bert-tiny)",
     )
     add_names(parser, "--columns", COLUMNS, "column")
+    parser.add_argument(
+        "--peers",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="PYTHON,PYTHON",
+        help="the Pythons of environments with another torch, torchao and torchvision",
+    )
     parser.add_argument(
         "--kind", choices=KINDS, default="dynamic", help="torchao's config (default: dynamic)"
     )
