@@ -1,7 +1,8 @@
 """The tiers of the Python tests: `make test` runs the small one, `make test-full` and pytest all.
 
 CPUACCEL_TEST_TIER=small leaves out the modules of FULL_ONLY, and runs at most MAX_CASES cases of a
-parametrized test: evenly spaced ones, the first included, so that every run has the same cases.
+parametrized test, or MAX_SLOW_CASES of a test in SLOW: evenly spaced ones, the first included, so
+that every run has the same cases.
 """
 
 from __future__ import annotations
@@ -11,7 +12,27 @@ from collections import defaultdict
 
 import pytest
 
-MAX_CASES = 12
+MAX_CASES = 8
+MAX_SLOW_CASES = 2
+
+SLOW = {
+    "compile/test_attention_fallback.py::test_it_gets_rows",
+    "compile/test_backend.py::test_a_training_graph_is_inductors",
+    "compile/test_backend.py::test_dynamic_sizes",
+    "compile/test_converted_eager_models.py::test_changes_are_followed",
+    "compile/test_converted_models.py::test_it_is_one_graph_of_integers",
+    "compile/test_int8_exact.py::test_it_is_exact",
+    "compile/test_linear_layouts.py::test_attention_copies_nothing",
+    "compile/test_patterns.py::test_unsupported_ops_run_on_inductor_and_are_reported",
+    "compile/test_plan_cache.py::test_a_constant_that_changes_is_followed",
+    "compile/test_quantized_norms.py::test_one_step",
+    "gnn/test_inductor.py::test_compiled_training_step",
+    "prepack/test_never_stale.py::test_a_weight_that_others_hold_is_not_packed",
+    "quant/test_fuse_modules.py::test_copies",
+    "quant/test_pt2e_ways.py::test_eager_and_optimized",
+    "torchao_int8/test_hook.py::test_every_order_of_imports",
+}
+"""Parametrized tests each of whose cases compiles a model or starts a process."""
 
 FULL_ONLY = {
     "benchmarks/test_bench_comparison.py": "runs whole benchmarks",
@@ -63,16 +84,24 @@ def split(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item
     """Return the items of the small tier, and all others."""
     functions: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.nodeid.split("::")[0].removeprefix("tests/") not in FULL_ONLY:
+        if _in_tests(item.nodeid.split("::")[0]) not in FULL_ONLY:
             functions[item.nodeid.split("[")[0]].append(item)
-    small = {id(case) for cases in functions.values() for case in _spaced(cases)}
+    small = {
+        id(case)
+        for name, cases in functions.items()
+        for case in _spaced(cases, MAX_SLOW_CASES if _in_tests(name) in SLOW else MAX_CASES)
+    }
     return (
         [item for item in items if id(item) in small],
         [item for item in items if id(item) not in small],
     )
 
 
-def _spaced(cases: list[pytest.Item]) -> list[pytest.Item]:
-    if len(cases) <= MAX_CASES:
+def _in_tests(name: str) -> str:
+    return name.removeprefix("tests/")
+
+
+def _spaced(cases: list[pytest.Item], most: int) -> list[pytest.Item]:
+    if len(cases) <= most:
         return cases
-    return [cases[number * len(cases) // MAX_CASES] for number in range(MAX_CASES)]
+    return [cases[number * len(cases) // most] for number in range(most)]

@@ -22,8 +22,16 @@ def _items(*ids: str) -> list[Any]:
 def test_a_function_keeps_its_first_cases_evenly_spaced() -> None:
     cases = _items(*(f"tests/ops/test_cat.py::test_sizes[{number}]" for number in range(48)))
     small, others = _tiers.split(cases)
-    assert small == cases[::4]
-    assert len(others) == 36
+    assert small == cases[::6]
+    assert len(others) == 40
+
+
+@pytest.mark.parametrize("name", sorted(_tiers.SLOW))
+def test_a_slow_test_exists_and_keeps_two_cases(name: str) -> None:
+    module, function = name.split("::")
+    assert f"\ndef {function}(" in (Path(__file__).parent / module).read_text()
+    cases = _items(*(f"tests/{name}[{number}]" for number in range(10)))
+    assert _tiers.split(cases)[0] == cases[::5]
 
 
 def test_few_cases_stay_and_modules_of_the_full_tier_go() -> None:
