@@ -161,6 +161,9 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
     std::for_each_n(inputs.begin(), written,
                     [](const at::Tensor& tensor) { tensor.unsafeGetTensorImpl()->bump_version(); });
     return run(*ready, given, constants, written);
+  } catch (const std::invalid_argument& error) {
+    // From 2.15 on, torch makes a RuntimeError of what is not its own.
+    TORCH_CHECK_VALUE(false, error.what());
   } catch (const dnnl::error& error) {
     report_fallback("graph_region", error.what());
   } catch (const std::runtime_error& error) {  // thrown by csrc/plan
