@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 
-from benchmarks import _plugin
+from benchmarks import _plugin, _torchvision
 from benchmarks._timing import Runner
 from benchmarks.models import _compiled, _peers
 from benchmarks.models._job import Job
+
+_CALIBRATION_SEEDS = (101, 102)
 
 
 def missing() -> str:
@@ -28,6 +30,12 @@ def note() -> str:
 def dynamic_note() -> str:
     """How PT2E models with dynamically quantized layers are made."""
     return note().replace("static", "dynamic")
+
+
+def job(name: str) -> Job:
+    """A torchvision model with one image, calibrated with two others."""
+    calibration = [_torchvision.images(name, 1, seed=seed) for seed in _CALIBRATION_SEEDS]
+    return Job(_torchvision.build(name), calibration, _torchvision.images(name, 1))
 
 
 def eager(job: Job, for_cpuaccel: bool = False) -> Runner:

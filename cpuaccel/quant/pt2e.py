@@ -48,6 +48,10 @@ _TABLES = (
 )
 """Activations that the engine's convolutions look up by the integer of their result."""
 
+_AFTER_LINEAR = (_aten.hardswish.default, _aten.hardswish_.default)
+"""Of these, what is a table behind a linear layer too: the classifiers of mobile networks. GELU and
+SiLU are computed in the layer's kernel, because encoders need their digits."""
+
 _BEFORE_ROUNDING = (
     *(_aten.relu.default, _aten.relu_.default, _aten.hardtanh.default, _aten.hardtanh_.default),
     *(_aten.clamp.default, _aten.dropout.default),
@@ -79,8 +83,9 @@ class X86Quantizer(X86InductorQuantizer):  # type: ignore[misc]  # torchao has n
 
     - linear layers in `F.multi_head_attention_forward`, a third of a vision transformer's products
       (these in dynamic models too), and 1-D, 3-D and transposed convolutions;
-    - the result of a convolution before SiLU, hardswish, sigmoid, GELU and other activations, which
-      then are a table of 256 entries in the layer's kernel, as in models of convert_fx;
+    - the result of a convolution before SiLU, hardswish, sigmoid, GELU and other activations, and
+      that of a linear layer before hardswish, which then are a table of 256 entries in the layer's
+      kernel, as in models of convert_fx;
     - sums and products of two results of quantized ops, also with one factor for each image and
       channel, as in squeeze-and-excite;
     - pools, means over pixels and concatenations of such results.
@@ -208,8 +213,8 @@ def _annotate_layer(node: Node, config: QuantizationConfig) -> None:
 
 def _annotate_table(node: Node, config: QuantizationConfig) -> None:
     source: Any = node.args[0]
-    # A GELU after a linear layer is computed in the layer's kernel: encoders need its digits.
-    if source.target not in (*_CONVOLUTIONS, *_TRANSPOSED):
+    is_linear = source.target is _aten.linear.default and node.target in _AFTER_LINEAR
+    if not is_linear and source.target not in (*_CONVOLUTIONS, *_TRANSPOSED):
         return
     if len(source.users) == 1 and _is_annotated(source):
         _set(node, {source: get_input_act_qspec(config)})

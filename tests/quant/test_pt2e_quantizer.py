@@ -194,6 +194,20 @@ def test_convolutions_of_other_dimensions_run_on_integers() -> None:
     assert not {"Convolution", "ConvTranspose"} & set(kinds), kinds
 
 
+@needs_onednn
+def test_a_hardswish_behind_a_linear_layer_is_a_table() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4, WIDTH)
+    head = nn.Sequential(nn.Linear(WIDTH, 24), nn.Hardswish(), nn.Linear(24, 8))
+    model = _static(head, x)
+    hardswish = next(n for n in model.graph.nodes if "hardswish" in str(n.target))
+    (source,) = hardswish.all_input_nodes
+    assert source.target is torch.ops.quantized_decomposed.dequantize_per_tensor.default
+    kinds = _kinds(model, x)
+    assert kinds.count("q_linear") == 2
+    assert not {"HardSwish", "MatMul"} & set(kinds), kinds
+
+
 def test_without_torchao_the_error_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['torchao'] = None\n"
