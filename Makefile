@@ -1,6 +1,7 @@
 # make demo            trains, quantizes and runs a model on cpuaccel, and compares it with torch
 # make test            the tests that a change needs
 # make test-full       all tests: each op called in each way, sanitizers, emulated Arm cores
+# make test-without-torch-ao  the int8 tests of plain tensors, with torch.ao and quantized dtypes blocked
 # make test-sanitized  the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # make compile-alone   compiles each file that belongs to a unit alone
 # make test-avx512     the C++ tests on emulated x86 CPUs (GTEST_FILTER=... selects tests)
@@ -30,7 +31,8 @@ SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLis
 .NOTPARALLEL:
 
 .PHONY: setup-demo setup-test demo test test-full test-kernels test-sanitized test-avx512 \
-  compile-alone kernels-sanitized aarch64-kernels aarch64 aarch64-mca test-python bench lint format \
+  test-without-torch-ao compile-alone kernels-sanitized aarch64-kernels aarch64 aarch64-mca \
+  test-python bench lint format \
   wheel matrix shims docs clean
 
 setup-demo setup-test: setup-%:
@@ -57,6 +59,12 @@ test-kernels: setup-test $(VENV)/.installed
 test-python: setup-test $(VENV)/.installed
 	$(PYTHON) tests/cpp/check_isa_objects.py build/wheel
 	$(BIN)/pytest --numprocesses $(JOBS)
+
+# The int8 tests except those of torch.ao's own workflows (tests/_without_torch_ao.py).
+test-without-torch-ao: export CPUACCEL_TEST_WITHOUT_TORCH_AO = 1
+test-without-torch-ao: setup-test $(VENV)/.installed
+	$(BIN)/pytest --numprocesses $(JOBS) tests/quant tests/torchao_int8 tests/ops tests/compile \
+	  tests/test_quiet.py tests/test_without_torch_ao.py
 
 # Checks that no file needs what others of its unit include or define (cmake/Units.cmake).
 compile-alone: $(VENV)/.tools

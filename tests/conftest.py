@@ -27,8 +27,13 @@ pytest_plugins = ["_crashes"]
 # torch's OpenMP reads this variable when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import _without_torch_ao  # noqa: E402
+
+_without_torch_ao.install()
+
 import _tiers  # noqa: E402
 import torch  # noqa: E402
+from _without_torch_ao import pytest_pycollect_makemodule  # noqa: E402, F401
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 # No deadline: a shared machine is slow at times, and no test asserts a time.

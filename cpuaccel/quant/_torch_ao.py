@@ -6,11 +6,19 @@ import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import torch
 from torch import nn
 
 _PACKAGE = re.compile(
     r"torch\.(?:ao\.)?nn\.((?:intrinsic\.)?quantized(?:\.dynamic|\.reference)?)\."
 )
+
+QUANTIZES = tuple(
+    getattr(torch, name)
+    for name in ("quantize_per_tensor", "quantize_per_channel")
+    if hasattr(torch, name)
+)
+"""Functions that make quantized tensors, if this torch has them."""
 
 
 class DescribedModule(nn.Module):

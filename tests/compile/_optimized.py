@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from quant._engine import torch_ao_is_blocked
 from torch import Tensor, nn
-from torch.ao.quantization import get_default_qconfig_mapping
-from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
+from compile import _pt2e
 from compile._compiled import Net, randomized
 from cpuaccel import _interleaved_timing, config
 from cpuaccel.compile.frontend import capture_maker, symbolic_ahead
@@ -36,7 +36,13 @@ def image(batch: int = 2) -> Tensor:
 
 
 def quantized(model: nn.Module) -> nn.Module:
-    """Return convert_fx's int8 form of `model`."""
+    """Return convert_fx's int8 form of `model`, or, in a run without torch.ao, PT2E's."""
+    if torch_ao_is_blocked():
+        with torch.no_grad():
+            return _pt2e.quantized(model, image(3))
+    from torch.ao.quantization import get_default_qconfig_mapping
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
     prepared = prepare_fx(model, get_default_qconfig_mapping("x86"), (image(),))
     for batch in (2, 3):
         prepared(image(batch))

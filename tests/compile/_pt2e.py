@@ -12,9 +12,10 @@ import copy
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from cpuaccel import _decomposed_ops  # noqa: F401  # defines torch.ops.quantized_decomposed
 
 _Layer = nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear
 

@@ -17,8 +17,8 @@ from _process import run_python
 from torch import Tensor, nn
 
 import cpuaccel
+from compile import _int8_models
 from compile._compiled import Lambda, needs_onednn, randomized
-from compile.test_int8 import converted
 from cpuaccel.__main__ import main
 from cpuaccel._cli.plan.drawing import drawing_of
 from cpuaccel._cli.plan.timing import measure
@@ -152,7 +152,7 @@ def test_int8(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     x = torch.randn(2, 8, 9, 9)
     with torch.no_grad():
-        model = converted(net, x)
+        model = _int8_models.static(randomized(net).eval(), x)
         cpuaccel.aot_compile(model, (x,), folder / "int8.pt2")
         loaded = cpuaccel.load(folder / "int8.pt2")
         torch.testing.assert_close(loaded(x), model(x))

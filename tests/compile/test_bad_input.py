@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from quant._engine import needs_torch_ao
 from torch import Tensor, nn
 
 import cpuaccel
@@ -51,6 +52,7 @@ def test_other_types(dtype: torch.dtype) -> None:
     assert any("type" in reason for reason in cpuaccel.stats()["fallbacks"])
 
 
+@needs_torch_ao
 def test_quantized_tensors() -> None:
     def of(self: Any, x: Tensor) -> Tensor:
         return self.conv(torch.quantize_per_tensor(x, 0.1, 3, torch.quint8).dequantize())

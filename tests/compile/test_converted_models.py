@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from quant._engine import needs_torch_ao
 from torch import Tensor, nn
 
 import cpuaccel
 from compile._compiled import Net, needs_onednn
 from compile.test_int8 import converted
-from cpuaccel.compile.capture import quantized_models
 from cpuaccel.compile.capture.module_attributes import ChangeCounter
 from cpuaccel.compile.common import report
 from cpuaccel.compile.frontend import converted_models
 
-pytestmark = needs_onednn
+pytestmark = [needs_onednn, needs_torch_ao]
 
 
 @pytest.fixture(autouse=True)
@@ -215,30 +215,6 @@ def test_optimized_it_is_integers_too() -> None:
         assert _is_integers()
         model.conv = other.conv
         torch.testing.assert_close(optimized(x), model(x))
-
-
-def test_models_of_pt2e_are_compiled_as_they_are() -> None:
-    """They are not copied, because their weights are tensors that may change."""
-
-    class Layer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("weight", torch.randn(4, 8))
-
-        def forward(self, x: Tensor) -> Tensor:
-            q = torch.ops.quantized_decomposed
-            codes = q.quantize_per_tensor(x, 0.02, 128, 0, 255, torch.uint8)
-            x = q.dequantize_per_tensor(codes, 0.02, 128, 0, 255, torch.uint8)
-            return F.linear(x, self.weight)
-
-    x = torch.randn(2, 8)
-    model = torch.fx.symbolic_trace(Layer().eval())
-    assert not quantized_models.is_converted(model)
-    with torch.no_grad():
-        compiled = torch.compile(model, backend="cpuaccel")
-        compiled(x)
-        model.weight.neg_()
-        torch.testing.assert_close(compiled(x), model(x), atol=1e-4, rtol=1e-4)
 
 
 def test_integers_stay_integers_under_autocast() -> None:

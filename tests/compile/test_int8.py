@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from quant._engine import missing_front_end
+from quant._engine import missing_front_end, needs_torch_ao
 from torch import Tensor, nn
-from torch.ao.quantization import QConfigMapping, get_default_qconfig_mapping
-from torch.ao.quantization.qconfig import default_dynamic_qconfig
-from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 import cpuaccel
 from compile import _blocks, _functions, _pt2e
@@ -27,6 +24,7 @@ from compile._compiled import (
 from compile._patterns import Partitions, Pattern, conv, each_of, image, of
 from compile._pt2e import quantize
 from compile._rewritten import check_steps
+from cpuaccel.compile.capture import quantized_models
 from cpuaccel.compile.common import report
 
 pytestmark = needs_onednn
@@ -38,8 +36,11 @@ def _engine(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
 
 
-def converted(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = None) -> Any:
+def converted(model: nn.Module, *args: Tensor, mapping: Any = None) -> Any:
     """Return convert_fx's int8 form of a model."""
+    from torch.ao.quantization import get_default_qconfig_mapping
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
     mapping = mapping or get_default_qconfig_mapping("x86")
     prepared = prepare_fx(randomized(model).eval(), mapping, args)
     for _ in range(3):
@@ -47,7 +48,7 @@ def converted(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = 
     return convert_fx(prepared)
 
 
-def kinds_of(model: nn.Module, *args: Tensor, mapping: QConfigMapping | None = None) -> list[str]:
+def kinds_of(model: nn.Module, *args: Tensor, mapping: Any = None) -> list[str]:
     """Run the graph of a quantized model, compare, and return the kinds of its ops."""
     with torch.no_grad():
         quantized = converted(model, *args, mapping=mapping)
@@ -85,12 +86,15 @@ LAYERS: list[tuple[str, Callable[[], nn.Module], tuple[int, ...], str]] = [
 ]
 
 
+@needs_torch_ao
 @pytest.mark.parametrize(
     ("make", "sizes", "kind"), [row[1:] for row in LAYERS], ids=[row[0] for row in LAYERS]
 )
 def test_a_layer_runs_as_integers(
     make: Callable[[], nn.Module], sizes: tuple[int, ...], kind: str
 ) -> None:
+    from torch.ao.quantization import QConfigMapping, get_default_qconfig_mapping
+
     per_tensor = isinstance(layer := make(), nn.ConvTranspose2d)
     skip_layers_of_libraries(layer)
     mapping = get_default_qconfig_mapping("fbgemm" if per_tensor else "x86")
@@ -113,6 +117,7 @@ _ROUNDED_BY_TORCH = ("a sum before a pool that is torch's",)
 """Without the front end torch's kernels run the model, and round these by another quantum."""
 
 
+@needs_torch_ao
 @each_of(_PATTERNS, "lowered")
 def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
     if missing_front_end() and pattern.name in _ROUNDED_BY_TORCH:
@@ -128,6 +133,7 @@ def test_patterns(pattern: Pattern, kinds: Partitions) -> None:
     assert of(check_steps(lowered, expected, *inputs)) == kinds
 
 
+@needs_torch_ao
 def test_a_weight_that_a_layer_reads_is_not_a_fallback() -> None:
     """A per-tensor weight, which is quantized by the same op as values."""
     model, x = Net(lambda self, x: self.layer(x), layer=nn.ConvTranspose2d(16, 8, 3)), _image()
@@ -147,6 +153,7 @@ def test_patterns_of_pt2e(pattern: Pattern, kinds: Partitions) -> None:
     assert of(check_steps(model, expected, *inputs)) == kinds
 
 
+@needs_torch_ao
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("op", [torch.add, torch.mul])
 def test_an_operation_runs_with_the_layer_before_it(
@@ -162,6 +169,7 @@ def test_an_operation_runs_with_the_layer_before_it(
     assert found[3:] in (["dequantize"], ["view", "dequantize"])
 
 
+@needs_torch_ao
 def test_an_operation_of_what_is_read_elsewhere_is_a_step() -> None:
     def forward(self: Any, x: Tensor) -> Tensor:
         a, b = self.a(x), self.b(x)
@@ -183,6 +191,7 @@ POOLS: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
 ]
 
 
+@needs_torch_ao
 @pytest.mark.parametrize(
     ("pool", "kind"), [row[1:] for row in POOLS], ids=[row[0] for row in POOLS]
 )
@@ -191,6 +200,7 @@ def test_pools_run_as_integers(pool: Callable[[Tensor], Tensor], kind: str) -> N
     assert kinds_of(model, _image()) == ["quantize", "q_conv", kind, "dequantize"]
 
 
+@needs_torch_ao
 def test_a_head_stays_integers() -> None:
     model = Net(
         lambda self, x: self.head(torch.flatten(self.conv(x).mean((2, 3)), 1)),
@@ -203,6 +213,7 @@ def test_a_head_stays_integers() -> None:
     ]
 
 
+@needs_torch_ao
 def test_concatenations_change_quantizers_on_the_way() -> None:
     model = Net(
         lambda self, x: F.relu(self.last(torch.cat([self.a(x), 3 * self.b(x), x], 1))),
@@ -216,6 +227,7 @@ def test_concatenations_change_quantizers_on_the_way() -> None:
     assert set(found) <= {"quantize", "q_conv", "q_concat", "q_table", "dequantize"}
 
 
+@needs_torch_ao
 def test_shuffled_channels() -> None:
     model = Net(_blocks.shuffle, a=nn.Conv2d(16, 16, 1), b=nn.Conv2d(16, 16, 1))
     found = kinds_of(model, _image(32))
@@ -223,8 +235,11 @@ def test_shuffled_channels() -> None:
     assert "permute" not in found
 
 
+@needs_torch_ao
 @pytest.mark.parametrize("relu", [False, True])
 def test_dynamically_quantized_linear(relu: bool) -> None:
+    from torch.ao.quantization import QConfigMapping, default_dynamic_qconfig
+
     mapping = QConfigMapping().set_global(default_dynamic_qconfig)
     model = Net(
         lambda self, x: F.relu(self.linear(x)) if relu else self.linear(x),
@@ -233,6 +248,7 @@ def test_dynamically_quantized_linear(relu: bool) -> None:
     assert kinds_of(model, torch.randn(5, 24), mapping=mapping) == ["q_linear_dynamic"]
 
 
+@needs_torch_ao
 def test_floats_between_integers() -> None:
     model = Net(lambda self, x: self.b(torch.exp(self.a(x)).log1p()), a=conv(), b=conv())
     found = kinds_of(model, _image())
@@ -360,6 +376,31 @@ def test_a_weight_that_changes_is_followed() -> None:
         torch.testing.assert_close(compiled(x), model(x), atol=1e-3, rtol=1e-4)
 
 
+def test_models_of_pt2e_are_compiled_as_they_are() -> None:
+    """They are not copied, because their weights are tensors that may change."""
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.randn(4, 8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            q = torch.ops.quantized_decomposed
+            codes = q.quantize_per_tensor(x, 0.02, 128, 0, 255, torch.uint8)
+            x = q.dequantize_per_tensor(codes, 0.02, 128, 0, 255, torch.uint8)
+            return F.linear(x, self.weight)
+
+    x = torch.randn(2, 8)
+    model = torch.fx.symbolic_trace(Layer().eval())
+    assert not quantized_models.is_converted(model)
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="cpuaccel")
+        compiled(x)
+        model.weight.neg_()
+        torch.testing.assert_close(compiled(x), model(x), atol=1e-4, rtol=1e-4)
+
+
+@needs_torch_ao
 def test_any_batch_of_integers() -> None:
     model = Net(lambda self, x: F.relu(self.conv(x)), conv=conv())
     with torch.no_grad():

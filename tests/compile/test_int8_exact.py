@@ -13,10 +13,10 @@ pytestmark = needs_onednn
 
 _SCRIPT = """
 import torch
-import torch.ao.quantization.fx._decomposed  # defines the ops
 import torch.nn.functional as F
 
 import cpuaccel
+from cpuaccel import _decomposed_ops
 from cpuaccel.compile.common import report
 
 torch.manual_seed(0)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed  # defines the ops
 from torch import Tensor, nn
 
 import cpuaccel
-from benchmarks._quantize import calibrate, convert
+from compile import _int8_models
 from compile._compiled import needs_onednn, needs_vnni
 from compile._slices import SLICED, WHOLE, slices_of, teams_of
 from cpuaccel import _native
@@ -66,7 +65,7 @@ def _optimized(name: str, threads: int) -> tuple[nn.Module, nn.Module, Tensor]:
     torch.set_num_threads(threads)
     make, sizes = CONVOLUTIONS[name]
     x = torch.randn(*sizes)
-    model = convert(calibrate(Net(make(), sizes).eval(), [x]), "x86", plugin=True)
+    model = _int8_models.static(Net(make(), sizes).eval(), x)
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     return model, optimized, x
 
@@ -87,7 +86,7 @@ def test_slices_run_in_one_team() -> None:
     torch.set_num_threads(2)
     x = torch.randn(*IMAGE)
     chain = nn.Sequential(*(nn.Conv2d(8, 8, 3, padding=1) for _ in range(4)))
-    model = convert(calibrate(chain.eval(), [x]), "x86", plugin=True)
+    model = _int8_models.static(chain.eval(), x)
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     teams = {}
     for rank in (SLICED, WHOLE):

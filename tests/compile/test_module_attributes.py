@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.ao.nn.quantized as nnq
+from quant._engine import needs_torch_ao
 from torch import nn
 
 from cpuaccel import _native
@@ -236,7 +236,10 @@ def test_the_same_code_that_calls_another_function_is_a_change() -> None:
     assert not attributes.is_unchanged()
 
 
+@needs_torch_ao
 def test_the_mode_of_quantized_layers_is_no_change() -> None:
+    import torch.ao.nn.quantized as nnq
+
     model = nn.Sequential(nnq.Conv2d(1, 1, 1), nnq.Linear(1, 1), nn.Dropout()).eval()
     attributes = AttributeSnapshot(model)
     model[0].train()

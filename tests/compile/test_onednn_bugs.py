@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import cpuaccel
-from benchmarks._quantize import calibrate, convert
+from compile import _int8_models
 from compile._compiled import needs_onednn
 from cpuaccel._explain import step_timing
 
@@ -30,7 +30,7 @@ def _layer(width: int) -> tuple[nn.Module, torch.Tensor]:
 @pytest.mark.parametrize("width", [27, 33, 36, 48])
 def test_int8_in_eager_mode(width: int) -> None:
     net, x = _layer(width)
-    model = convert(calibrate(nn.Sequential(net), [x]), "x86", plugin=True)
+    model = _int8_models.static(nn.Sequential(net), x)
     found = model(x)
     (row,) = [row for row in cpuaccel.explain(model).rows if row.provider == "onednn"]
     assert row.kernel

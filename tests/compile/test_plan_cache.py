@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from _settings import setting
+from quant._engine import needs_torch_ao
 from torch import Tensor, nn
 
 import cpuaccel
@@ -162,7 +163,10 @@ def _conv() -> nn.Conv2d:
         lambda self, x: (lambda y: (y, y.flatten(1), y[:, :4], y))(F.relu(self.a(x))),
         lambda self, x: self.b(self.a(x)[x[:, 0, 0, 0] > 0]),
         lambda self, x: torch.view_as_real(torch.view_as_complex(self.a(x).view(-1, 2)) * 1j),
-        lambda self, x: self.a(torch.quantize_per_tensor(x, 0.1, 3, torch.quint8).dequantize()),
+        pytest.param(
+            lambda self, x: self.a(torch.quantize_per_tensor(x, 0.1, 3, torch.quint8).dequantize()),
+            marks=needs_torch_ao,
+        ),
         lambda self, x: self.a(x[:0]),
     ],
 )

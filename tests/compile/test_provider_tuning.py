@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed  # defines the ops
+from quant._engine import needs_torch_ao
 from torch import Tensor, nn
 
 import cpuaccel
-from benchmarks._quantize import calibrate, convert
+from compile import _int8_models
 from compile._compiled import needs_onednn, needs_vnni
 from cpuaccel import _native
 
@@ -37,7 +37,7 @@ class Net(nn.Module):
 def _model() -> tuple[nn.Module, Tensor]:
     torch.manual_seed(0)
     x = torch.randn(2, 3, 33, 33)
-    return convert(calibrate(Net().eval(), [x]), "x86", plugin=True), x
+    return _int8_models.static(Net().eval(), x), x
 
 
 def _asked() -> list[str]:
@@ -70,6 +70,7 @@ def test_bytes_are_eager_modes_whoever_is_known(provider: str) -> None:
     assert torch.equal(optimized(x), expected)
 
 
+@needs_torch_ao
 def test_a_layer_whose_source_is_measured_as_it_runs() -> None:
     from torch.ao.quantization import QConfigMapping, per_channel_dynamic_qconfig
     from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx

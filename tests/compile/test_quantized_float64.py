@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from quant._engine import needs_torch_ao
 from torch import Tensor, nn
-from torch.ao.quantization import QConfigMapping, default_dynamic_qconfig
-from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 import cpuaccel
 from compile import _pt2e
@@ -57,7 +56,11 @@ def test_models_of_each_workflow() -> None:
         _near(float64_reference.result(model, (x,), {}), model(x))
 
 
+@needs_torch_ao
 def test_layers_that_choose_their_quantizers() -> None:
+    from torch.ao.quantization import QConfigMapping, default_dynamic_qconfig
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
     x = torch.randn(5, 24)
     mapping = QConfigMapping().set_global(default_dynamic_qconfig)
     linear = Net(lambda self, x: self.linear(x), linear=nn.Linear(24, 40)).eval()

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 import cpuaccel
-from compile._compiled import Lambda, Net, needs_onednn
+from compile import _int8_models
+from compile._compiled import Lambda, Net, needs_onednn, randomized
 from compile._structured import image as _x
 from compile._structured import net as _net
-from compile.test_int8 import converted
 from cpuaccel.compile.package import archive
 
 pytestmark = needs_onednn
@@ -34,7 +34,7 @@ def _int8() -> tuple[nn.Module, Tensor]:
     )
     x = torch.randn(2, 8, 9, 9)
     with torch.no_grad():
-        return converted(net, x), x
+        return _int8_models.static(randomized(net).eval(), x), x
 
 
 def _encoder() -> tuple[nn.Module, Tensor]:

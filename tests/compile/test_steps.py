@@ -7,11 +7,10 @@ import threading
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.ao.quantization import get_default_qconfig_mapping
-from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 from torch.profiler import ProfilerActivity, profile
 
 import cpuaccel
+from compile import _int8_models
 from cpuaccel._explain import step_timing
 from cpuaccel._explain.plan_steps import Plan, Step
 from cpuaccel._native import load
@@ -73,9 +72,7 @@ def test_times_and_shares_are_those_of_the_call() -> None:
 
 def test_a_quantized_model_names_kernels_of_the_engine() -> None:
     torch.backends.quantized.engine = "x86"
-    prepared = prepare_fx(_net(), get_default_qconfig_mapping("x86"), (_X,))
-    prepared(_X)
-    layers = _layers(_plan_of(convert_fx(prepared), _X))
+    layers = _layers(_plan_of(_int8_models.static(_net(), _X), _X))
     assert [step.kinds for step in layers] == ["q_conv", "q_conv", "q_linear"]
     assert all(step.dtype == "u8" for step in layers)
     assert layers[1].kernel.startswith("cpuaccel dwconv:")

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from quant._engine import needs_torch_ao
 from torch import nn
-from torch.ao.quantization import get_default_qconfig_mapping
-from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
 from compile._compiled import randomized
 
@@ -35,7 +34,11 @@ def test_onednn_fusion() -> None:
             torch.testing.assert_close(traced(x), net(x), atol=1e-5, rtol=1e-4)
 
 
+@needs_torch_ao
 def test_a_traced_int8_model() -> None:
+    from torch.ao.quantization import get_default_qconfig_mapping
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
     torch.backends.quantized.engine = "x86"
     x = torch.randn(2, 4, 9, 9)
     with torch.no_grad():

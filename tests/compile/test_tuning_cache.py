@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cpuaccel
-from benchmarks._quantize import calibrate, convert
+from compile import _int8_models
 from compile._compiled import needs_onednn, needs_vnni
 from compile._slices import SLICED
 from cpuaccel import _native, config
@@ -26,7 +26,7 @@ def _model() -> tuple[nn.Module, Tensor]:
     torch.manual_seed(0)
     x = torch.randn(1, 24, 10, 10)
     net = nn.Sequential(nn.Conv2d(24, 72, 3, padding=1), nn.ReLU(), nn.Conv2d(72, 96, 1)).eval()
-    return convert(calibrate(net, [x]), "x86", plugin=True), x
+    return _int8_models.static(net, x), x
 
 
 def _quanta(result: Tensor, expected: Tensor) -> int:

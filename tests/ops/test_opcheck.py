@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 import torch
-from quant._engine import missing_front_end, needs_front_end, needs_plugin, running
+from quant._engine import needs_front_end, needs_plugin, running
 from torch import Tensor
 
 from cpuaccel import _native
+from cpuaccel.quant._front_end import has_front_end
 
 pytestmark = needs_plugin
 
@@ -49,18 +50,23 @@ def _linear() -> Any:
     return torch.ops.quantized.linear_prepack(weight, torch.randn(6))
 
 
-def _arguments() -> dict[str, tuple[Any, ...]]:
+def _plain_arguments() -> dict[str, tuple[Any, ...]]:
+    return {
+        "kept_linear": (torch.randn(3, 16), torch.randn(24, 16), torch.randn(24), "gelu"),
+        "int8_linear": (
+            *(torch.randn(3, 16), torch.randint(-128, 128, (24, 16), dtype=torch.int8)),
+            *(torch.rand(24, 1), None, torch.randn(24), "row", False, None, None, -128, 127),
+        ),
+    }
+
+
+def _quantized_arguments() -> dict[str, tuple[Any, ...]]:
     image, rows = _quint8(1, 4, 5, 5), _quint8(3, 16)
     own = (*_QUANTIZER, False)
     image_binary = (None, 1.0, 0, _quint8(1, 6, 5, 5), *_QUANTIZER, False)
     row_binary = (None, 1.0, 0, _quint8(3, 6), *_QUANTIZER, False)
     return {
         "quantized_table": (image, _TABLE, *_QUANTIZER),
-        "kept_linear": (torch.randn(3, 16), torch.randn(24, 16), torch.randn(24), "gelu"),
-        "int8_linear": (
-            *(torch.randn(3, 16), torch.randint(-128, 128, (24, 16), dtype=torch.int8)),
-            *(torch.rand(24, 1), None, torch.randn(24), "row", False, None, None, -128, 127),
-        ),
         "shuffle_channels": ([image, image], 2, 1, 0, None, *_QUANTIZER),
         "conv2d_table": (image, _conv(), *own, _TABLE, *_QUANTIZER),
         "conv2d_add": (image, _conv(), *own, *image_binary),
@@ -115,7 +121,7 @@ _REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
 _OF_REGIONS = set(_REGIONS) if has_onednn() else set()
 _OF_COMPILED = {"resize", *_OF_REGIONS}
 """Checked in tests/compile: Dynamo's graphs have resize; graph_region_by_torch runs torch's ops."""
-_WITHOUT_FRONT_END = ("kept_linear",)
+_WITHOUT_FRONT_END = ("kept_linear", "int8_linear")
 """Ops that a build without the front end for quantized tensors has, too."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
@@ -133,14 +139,16 @@ _NAMES = (
 def test_opcheck(name: str) -> None:
     _load()
     op = getattr(torch.ops.cpuaccel, name).default
+    plain = name in _WITHOUT_FRONT_END
+    arguments = (_plain_arguments() if plain else _quantized_arguments())[name]
     with running("auto"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         checks = ("test_schema", *_CHECKS) if name in _OF_TENSORS_ALONE else _CHECKS
         for check in checks:
-            result = torch.library.opcheck(op, _arguments()[name], test_utils=check)
+            result = torch.library.opcheck(op, arguments, test_utils=check)
             assert set(result.values()) == {"SUCCESS"}
 
 
 def test_no_op_is_left_out() -> None:
-    names = set(_WITHOUT_FRONT_END if missing_front_end() else _NAMES)
+    names = set(_NAMES if has_front_end() else _WITHOUT_FRONT_END)
     assert _ops_on_tensors() == names | _OF_PREPACK | _OF_GRAPHS | _OF_COMPILED

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+import _without_torch_ao
 import pytest
 import torch
 from _settings import setting
@@ -30,10 +31,17 @@ def missing() -> str:
     return ""
 
 
+def torch_ao_is_blocked() -> bool:
+    """Return whether this run has no torch.ao (_without_torch_ao.py)."""
+    return _without_torch_ao.is_on()
+
+
 def missing_front_end() -> str:
     """Why torch.ao's quantized tensors cannot be tested on cpuaccel here, or an empty string."""
     if reason := missing():
         return reason
+    if torch_ao_is_blocked():
+        return _BLOCKED
     from cpuaccel.quant._front_end import MISSING, has_front_end
 
     try:
@@ -42,11 +50,16 @@ def missing_front_end() -> str:
         return str(error)
 
 
+_BLOCKED = "needs torch.ao, which this run blocks"
+needs_torch_ao = pytest.mark.skipif(torch_ao_is_blocked(), reason=_BLOCKED)
 needs_plugin = pytest.mark.skipif(bool(missing()), reason=missing())
 needs_front_end = pytest.mark.skipif(bool(missing_front_end()), reason=missing_front_end())
 backends = pytest.mark.parametrize(
     "backend",
-    [pytest.param(name, marks=() if name == INTREE else needs_front_end) for name in BACKENDS],
+    [
+        pytest.param(name, marks=needs_torch_ao if name == INTREE else needs_front_end)
+        for name in BACKENDS
+    ],
 )
 ours = pytest.mark.parametrize("backend", [pytest.param(n, marks=needs_front_end) for n in OURS])
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
 from compile._compiled import needs_onednn
 from torch import Tensor, nn
 
 import cpuaccel
+from cpuaccel import _decomposed_ops  # noqa: F401  # defines torch.ops.quantized_decomposed
 
 CHANNELS, SIDE = 8, 6
 

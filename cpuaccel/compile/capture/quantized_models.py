@@ -13,8 +13,7 @@ from cpuaccel._compat import ConvNd
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot
 from cpuaccel.compile.passes.aliasing import attribute_of
 from cpuaccel.quant._eager_modules import holds_quantized, scales_of
-
-_TO_QUANTIZED = (torch.quantize_per_tensor, torch.quantize_per_channel)
+from cpuaccel.quant._torch_ao import QUANTIZES
 
 _FLOAT_LAYERS = (
     *(nn.Linear, nn.Bilinear, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention),
@@ -44,7 +43,7 @@ def _calls_quantized(part: GraphModule) -> bool:
         return True
     # PT2E models call quantized_decomposed ops on plain tensors: they are lowered already.
     return any(
-        node.target in _TO_QUANTIZED or op_name(node.target).startswith("quantized::")
+        node.target in QUANTIZES or op_name(node.target).startswith("quantized::")
         for node in part.graph.nodes
     )
 

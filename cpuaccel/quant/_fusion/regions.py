@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.node import Argument, map_arg
 
-from cpuaccel._compat import quantized_tensor
+from cpuaccel import _compat
 from cpuaccel.quant._fusion.aliases import shared_and_mutated
 from cpuaccel.quant._fusion.elementwise import argument, op_name, schemas
 from cpuaccel.quant._fusion.layers import has_own_quantizer, keeps_quantizer
@@ -156,7 +156,8 @@ def _is_quint8_or_float(value: Tensor) -> bool:
 
 def all_values(scale: float, zero_point: int) -> Tensor:
     """Return the 256 quint8 values of a quantizer, in order."""
-    found: Tensor = quantized_tensor(torch.arange(256, dtype=torch.uint8), scale, zero_point)
+    bytes_ = torch.arange(256, dtype=torch.uint8)
+    found: Tensor = _compat.quantized_tensor(bytes_, scale, zero_point)
     return found
 
 

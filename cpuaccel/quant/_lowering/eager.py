@@ -21,7 +21,7 @@ from cpuaccel.quant._eager_modules import holds_quantized, is_quantized_module
 from cpuaccel.quant._fusion import elementwise
 from cpuaccel.quant._fusion.model import Model, has_hooks
 from cpuaccel.quant._lowering import embedding, layers
-from cpuaccel.quant._torch_ao import kind_of
+from cpuaccel.quant._torch_ao import QUANTIZES, kind_of
 
 _LEAVES = layers.MODULES.keys() | embedding.MODULES
 """Modules with a lowering of their own."""
@@ -30,7 +30,6 @@ _FLOATS = "floats"
 _QUANTIZED = "quantized"
 
 _DEQUANTIZES = (torch.dequantize, Tensor.dequantize)
-_QUANTIZES = (torch.quantize_per_tensor, torch.quantize_per_channel)
 _NO_VALUES = frozenset(["size", "dim", "numel", "stride", "ndimension", "int_repr", "dequantize"])
 """Methods of a quantized tensor that return no quantized tensor."""
 
@@ -210,7 +209,7 @@ def _made_by_module(module: nn.Module) -> str:
 def _made_by_function(target: Any) -> str:
     if target in _DEQUANTIZES or target is getattr:
         return _FLOATS
-    if target in _QUANTIZES:
+    if target in QUANTIZES:
         return _QUANTIZED
     name = elementwise.op_name(target)
     if not name.startswith("quantized::"):

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import Argument
 
-from cpuaccel._compat import quantized_decomposed, quantized_tensor
+from cpuaccel import _compat
+from cpuaccel._compat import quantized_decomposed
 from cpuaccel.quant._lowering.values import Quantizer
 
 _decomposed = quantized_decomposed()
@@ -73,4 +74,4 @@ class Emitter:
 
     def quantized_tensor(self, q: Argument, quantizer: Quantizer) -> Node:
         """One of torch's quantized tensors, for nodes that are not lowered."""
-        return self.call(quantized_tensor, q, quantizer.scale, quantizer.zero_point)
+        return self.call(_compat.quantized_tensor, q, quantizer.scale, quantizer.zero_point)

@@ -22,7 +22,7 @@ def main(folder: Path, ways: list[str]) -> None:
     import torch.export
 
     given = torch.load(folder / "input.pt")
-    from quant.legacy._blocked import blocked
+    from _torch_ao_block import blocked
 
     with blocked(), torch.no_grad():
         import cpuaccel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _torch_ao_block import load_blocked
 from torch import nn
 from torch.fx import GraphModule
 
@@ -11,7 +12,6 @@ import cpuaccel
 from cpuaccel.quant import lower
 from quant._lowered import NothingQuantized, assert_close
 from quant.legacy import _files
-from quant.legacy._blocked import load_blocked
 
 NETS = (_files.ResNet, _files.MobileNet, _files.Functional)
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 import torch.ao.quantization as aq
+from _torch_ao_block import load_blocked
 from torch import Tensor, nn
 
 from quant._lowered import NothingQuantized
 from quant.legacy import _files
-from quant.legacy._blocked import load_blocked
 
 FILES: dict[str, Callable[[nn.Module], tuple[io.BytesIO, dict[str, Any]]]] = {
     "module": lambda m: (_files.saved(m), {"model": _files.made(_files.Words)}),

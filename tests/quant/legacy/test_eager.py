@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from _torch_ao_block import load_blocked
 from torch import nn
 
 import cpuaccel
 from quant._lowered import NothingQuantized, assert_close
 from quant.legacy import _files
-from quant.legacy._blocked import load_blocked
 
 
 class _Stubs:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from _torch_ao_block import load_blocked
 from torch import Tensor, nn
 
 from cpuaccel.quant._legacy.errors import LegacyError
@@ -16,7 +17,6 @@ from cpuaccel.quant._legacy.packed import unpack
 from cpuaccel.quant._lowering.integers import Convolution, IntegerTensor, UnpackedLayer
 from quant._lowered import assert_close
 from quant.legacy import _files
-from quant.legacy._blocked import load_blocked
 
 
 def _renamed(file: io.BytesIO, before: bytes, after: bytes) -> io.BytesIO:
