@@ -38,8 +38,8 @@ from benchmarks.models._pt2e_peer import Peer
 _SECONDS = 0.2
 """For each round of a column."""
 
-_OURS = ("x86inductor", "x86quantizer", "optimize", "backend")
-_COLUMNS = ("fp32", "torch", "fx", *_OURS)
+_INT8 = ("x86inductor", "x86quantizer", "optimize", "backend")
+_COLUMNS = ("fp32", "torch", "fx", *_INT8)
 _FACTS = ("first call", "integer ops", "cosine")
 
 
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     peers = [Peer(python, options.threads) for python in options.peers]
     measured = (*options.columns, *(f"torch {peer.version}" for peer in peers))
-    ratios = [f"over {name}" for name in measured if name not in ("fp32", *_OURS)]
+    ratios = [f"over {name}" for name in measured if name not in ("fp32", *_INT8)]
     table = Table("model", *measured, *ratios, *_FACTS)
     for name in options.models:
         for peer in peers:
@@ -88,8 +88,8 @@ def _row(name: str, options: argparse.Namespace, peers: Sequence[Peer]) -> Itera
             times[column].append(timer() * 1000)
     medians = {column: statistics.median(each) for column, each in times.items()}
     yield from (f"{each:.2f}" for each in medians.values())
-    best = min(each for column, each in medians.items() if column in _OURS)
-    others = (each for column, each in medians.items() if column not in ("fp32", *_OURS))
+    best = min(each for column, each in medians.items() if column in _INT8)
+    others = (each for column, each in medians.items() if column not in ("fp32", *_INT8))
     yield from (f"{each / best:.2f}" for each in others)
     yield f"{first:.1f}"
     yield f"{_integer_ops(by_torchao, x)}, {_integer_ops(by_cpuaccel, x)}"
