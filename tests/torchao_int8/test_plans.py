@@ -87,6 +87,9 @@ def test_an_activation_is_part_of_the_step(kind: Kind, function: nn.Module) -> N
         assert torch.equal(found, expected)
     else:
         assert_close(found, expected, rtol=2e-5, atol=2e-6)
+    x[2, 3] = float("nan")
+    with torch.no_grad():
+        assert torch.equal(optimized(x).isnan(), model(x).isnan())
 
 
 @kinds

@@ -41,8 +41,10 @@ def _int8_linear(translation: Translation, node: Node) -> None:
     if not all(translation.is_constant(vector) for vector, _ in present.values()):
         raise Fallback("a scale, a zero point or the bias is not constant")
     follows = only_user(node)
-    function = None if follows is None else activation_of(follows)
-    nodes = [node] if follows is None or function is None else [node, follows]
+    function, nodes = None, [node]
+    if follows is not None and follows not in translation.unit_of:
+        function = activation_of(follows)
+        nodes = [node] if function is None else [node, follows]
     translation.begin(nodes, nodes[-1])
     inputs = [translation.read(given["input"]), translation.read(given["weight"])]
     for vector, to in present.values():
