@@ -1,12 +1,11 @@
 #include "bind/watched_numbers.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "bind/torch_compat.h"
 #include "ops/region/watch.h"
 
 namespace cpuaccel {

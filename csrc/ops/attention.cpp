@@ -4,7 +4,6 @@
 // bf16 is multiplied in BF16 arithmetic, and so is f32 under fast math. torch computes the
 // gradient, from the logsumexp returned here.
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_native.h>
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "ops/kernel_call.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

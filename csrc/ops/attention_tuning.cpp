@@ -1,6 +1,5 @@
 #include "ops/attention_tuning.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "dnnl/tuning_cache.h"
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
+#include "ops/torch_compat/generator.h"
 
 namespace cpuaccel::ops {
 namespace {

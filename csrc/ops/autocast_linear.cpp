@@ -3,12 +3,9 @@
 // operands while packing, nothing is cast; otherwise the cast weight is cached.
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <optional>
 
@@ -17,6 +14,7 @@
 #include "ops/matmul/run.h"
 #include "ops/override.h"
 #include "ops/tensor_cache.h"
+#include "ops/torch_compat/modes.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 

@@ -7,7 +7,6 @@
 // the dispatcher.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_convolution.h>
-#include <ATen/ops/_convolution_native.h>
 
 #include <optional>
 
@@ -17,6 +16,7 @@
 #include "ops/cpuaccel_convolution.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
+#include "ops/torch_compat/cpu_kernels.h"
 
 namespace cpuaccel::ops {
 namespace {

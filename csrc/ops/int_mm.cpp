@@ -6,13 +6,13 @@
 #include "kernels/qgemm/qgemm.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/_int_mm_cpu_dispatch.h>
 
 #include "base/isa.h"
 #include "ops/kernel_call.h"
 #include "ops/overlap.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

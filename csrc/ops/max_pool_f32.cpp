@@ -1,8 +1,6 @@
 // aten::max_pool2d_with_indices of contiguous float tensors; max_pool2d calls it too.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/native/Pool.h>
-#include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
 
 #include <algorithm>
 #include <limits>
@@ -12,6 +10,8 @@
 #include "kernels/maxpool_f32/maxpool_f32.h"
 #include "ops/kernel_call.h"
 #include "ops/override.h"
+#include "ops/torch_compat/cpu_kernels.h"
+#include "ops/torch_compat/pooling.h"
 
 namespace cpuaccel::ops {
 namespace {

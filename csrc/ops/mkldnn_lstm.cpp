@@ -3,9 +3,6 @@
 // for what oneDNN takes, but CPU autocast casts it afterwards, and the call fails with "could not
 // create a primitive descriptor". Here the layer is computed in f32, and its results are rounded.
 
-#include <ATen/ops/mkldnn_rnn_layer_backward_cpu_dispatch.h>
-#include <ATen/ops/mkldnn_rnn_layer_cpu_dispatch.h>
-
 #include <array>
 #include <atomic>
 #include <exception>
@@ -13,6 +10,7 @@
 #include <tuple>
 
 #include "ops/override.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

@@ -1,9 +1,9 @@
 // Detects operands that overlap in memory with the output of a call, and copies them.
 #pragma once
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
-#include <c10/util/MaybeOwned.h>
+
+#include "ops/torch_compat/tensors.h"
 
 namespace cpuaccel::ops {
 

@@ -1,11 +1,11 @@
 // aten::silu of dense float tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/silu_cpu_dispatch.h>
 
 #include "kernels/silu_f32/silu_f32.h"
 #include "ops/kernel_call.h"
 #include "ops/override.h"
+#include "ops/torch_compat/cpu_kernels.h"
 
 namespace cpuaccel::ops {
 namespace {

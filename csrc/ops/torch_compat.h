@@ -1,6 +1,6 @@
 // What differs between the minor versions of torch that cpuaccel builds against, 2.13 to 2.15.
 // No other header or source asks for torch's version; docs/internals/torch-versions.md has the
-// list.
+// list. The headers of torch_compat/ include what is not part of torch's public interface.
 #pragma once
 
 #include <torch/headeronly/version.h>

@@ -1,8 +1,8 @@
 #include "ops/transforms.h"
 
-#include <c10/core/impl/LocalDispatchKeySet.h>
-
 #include <algorithm>
+
+#include "ops/torch_compat/modes.h"
 
 namespace cpuaccel::ops {
 

@@ -1,6 +1,5 @@
 // Average pooling of quantized images: aten::_adaptive_avg_pool2d, aten::avg_pool2d,
 // aten::mean.dim.
-#include <ATen/ops/mean_native.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "torch_ao/images.h"
 #include "torch_ao/names.h"
 #include "torch_ao/quint8.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 namespace {

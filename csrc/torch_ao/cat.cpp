@@ -1,9 +1,6 @@
 // aten::cat and quantized::cat of 8-bit quantized tensors, requantized on the way if quantizers
 // differ.
 
-#include <ATen/WrapDimUtils.h>
-#include <ATen/core/IListRef.h>
-#include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -13,6 +10,7 @@
 #include <optional>
 
 #include "kernels/concat/concat.h"
+#include "ops/torch_compat/tensors.h"
 #include "torch_ao/lookup_table.h"
 #include "torch_ao/names.h"
 

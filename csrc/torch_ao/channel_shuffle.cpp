@@ -1,5 +1,4 @@
 // aten::channel_shuffle of quantized tensors.
-#include <ATen/ops/channel_shuffle_native.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include "kernels/channel_shuffle/channel_shuffle.h"
 #include "torch_ao/images.h"
 #include "torch_ao/names.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 namespace {

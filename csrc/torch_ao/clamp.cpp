@@ -2,13 +2,12 @@
 
 #include "kernels/clamp/clamp.h"
 
-#include <ATen/native/quantized/AffineQuantizerBase.h>
-
 #include <optional>
 #include <utility>
 
 #include "torch_ao/elementwise.h"
 #include "torch_ao/names.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 namespace {

@@ -2,8 +2,6 @@
 // torch packs as conv2d).
 #pragma once
 
-#include <ATen/native/quantized/PackedParams.h>
-
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "base/fork.h"
 #include "torch_ao/packed_layer.h"
 #include "torch_ao/tensor_post_ops.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 

@@ -2,11 +2,10 @@
 // tensors.
 #pragma once
 
-#include <ATen/ops/_empty_affine_quantized_native.h>
-
 #include "ops/real_number.h"
 #include "torch_ao/names.h"
 #include "torch_ao/quint8.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 

@@ -1,8 +1,6 @@
 // The packed-weight object of quantized::linear, linear_dynamic and their fused forms.
 #pragma once
 
-#include <ATen/native/quantized/PackedParams.h>
-
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "base/fork.h"
 #include "torch_ao/packed_layer.h"
 #include "torch_ao/tensor_post_ops.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 

@@ -3,13 +3,14 @@
 
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
-#include <c10/util/FunctionRef.h>
 
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <functional>
 #include <string_view>
+
+#include "ops/torch_compat/tensors.h"
 
 namespace cpuaccel::torch_ao {
 

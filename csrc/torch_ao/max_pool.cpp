@@ -1,11 +1,11 @@
 // aten::quantized_max_pool2d, which max_pool2d of a quantized tensor calls.
-#include <ATen/native/Pool.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
 #include "kernels/maxpool/maxpool.h"
+#include "ops/torch_compat/pooling.h"
 #include "torch_ao/images.h"
 #include "torch_ao/names.h"
 #include "torch_ao/quint8.h"

@@ -1,12 +1,11 @@
 #include "torch_ao/quantized_checks.h"
 
-#include <ATen/quantized/QTensorImpl.h>
-#include <ATen/quantized/Quantizer.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>
 
 #include "torch_ao/engine.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/quantized/QTensorImpl.h>
-#include <ATen/quantized/Quantizer.h>
 
 #include <cmath>
 #include <cstdint>
 
 #include "torch_ao/engine.h"
 #include "torch_ao/names.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 

@@ -4,7 +4,7 @@
 #include "torch_ao/names.h"
 
 #ifdef CPUACCEL_HAS_FBGEMM
-#include <ATen/native/quantized/cpu/fbgemm_utils.h>
+#include "torch_ao/torch_compat_fbgemm.h"
 #endif
 
 namespace cpuaccel::torch_ao {

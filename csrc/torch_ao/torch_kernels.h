@@ -1,11 +1,10 @@
 // Packs weights into torch's own packed-weight objects, for calls that fall back to torch.
 #pragma once
 
-#include <ATen/native/quantized/PackedParams.h>
-
 #include <optional>
 
 #include "torch_ao/names.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 

@@ -1,6 +1,5 @@
 // Upsampling of quantized images: aten::upsample_nearest2d, _upsample_nearest_exact2d and
 // upsample_bilinear2d. torch's own functions compute the pixels and weights.
-#include <ATen/native/UpSample.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "kernels/zero_point.h"
 #include "torch_ao/images.h"
 #include "torch_ao/names.h"
+#include "torch_ao/torch_compat.h"
 
 namespace cpuaccel::torch_ao {
 namespace {

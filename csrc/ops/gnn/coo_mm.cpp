@@ -3,8 +3,6 @@
 // summed unsorted: a lookup in the cache would take as long as torch's whole call.
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ExpandUtils.h>
-#include <ATen/native/SparseTensorUtils.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +15,8 @@
 #include "ops/kernel_call.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/sparse.h"
+#include "ops/torch_compat/tensors.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

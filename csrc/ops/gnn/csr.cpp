@@ -1,10 +1,9 @@
 #include "ops/gnn/csr.h"
 
-#include <ATen/SparseCsrTensorUtils.h>
-
 #include "kernels/csr/cut.h"
 #include "kernels/scatter/scatter.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/sparse.h"
 
 namespace cpuaccel::ops {
 

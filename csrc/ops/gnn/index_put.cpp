@@ -1,7 +1,6 @@
 // aten::_index_put_impl_ with accumulate and one index along dimension 0: the gradient of x[index].
 
 #include <ATen/core/List.h>
-#include <ATen/ops/_index_put_impl_cpu_dispatch.h>
 
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "ops/gnn/scatter_call.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

@@ -1,10 +1,9 @@
 #include "ops/gnn/plain.h"
 
-#include <c10/core/impl/TorchDispatchModeTLS.h>
-
 #include <algorithm>
 
 #include "ops/gnn/rows.h"
+#include "ops/torch_compat/modes.h"
 #include "ops/transforms.h"
 
 namespace cpuaccel::ops {

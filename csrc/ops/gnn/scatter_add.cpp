@@ -2,12 +2,10 @@
 // graph networks aggregate messages with them, and they are the gradients of gather and
 // index_select.
 
-#include <ATen/ops/index_add_cpu_dispatch.h>
-#include <ATen/ops/scatter_add_cpu_dispatch.h>
-
 #include "kernels/scatter/scatter.h"
 #include "ops/gnn/scatter_call.h"
 #include "ops/override.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/FunctionRef.h>
 
 #include <cstdint>
 
 #include "base/counters.h"
 #include "kernels/scatter/scatter.h"
 #include "ops/gnn/rows.h"
+#include "ops/torch_compat/tensors.h"
 
 namespace cpuaccel::ops {
 

@@ -1,11 +1,5 @@
 // scatter_reduce and index_reduce along dimension 0, by an index with one value for each row.
 
-// Included before the headers that need it but do not include it.
-#include <c10/util/string_view.h>
-
-#include <ATen/ops/index_reduce_cpu_dispatch.h>
-#include <ATen/ops/scatter_reduce_cpu_dispatch.h>
-
 #include <string_view>
 
 #include "kernels/scatter/reduce.h"
@@ -13,6 +7,7 @@
 #include "ops/gnn/scatter_call.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

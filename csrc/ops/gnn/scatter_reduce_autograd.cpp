@@ -9,8 +9,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/index_reduce_ops.h>
-#include <ATen/ops/scatter_reduce_ops.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -27,6 +25,7 @@
 #include "ops/gnn/ties.h"
 #include "ops/kernel_call.h"
 #include "ops/override.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 #include "ops/transforms.h"
 

@@ -3,14 +3,9 @@
 // The ties of a segment's extreme share its gradient. torch 2.13 divides the gradient among them
 // only where it is positive, which is not a derivative; cpuaccel always divides it.
 
-// Included before the headers that need it but do not include it.
-#include <c10/util/string_view.h>
-
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_segment_reduce_backward_cpu_dispatch.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/segment_reduce_cpu_dispatch.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -33,6 +28,7 @@
 #include "ops/kernel_call.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

@@ -2,9 +2,6 @@
 // copies rows of any type.
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/gather_cpu_dispatch.h>
-#include <ATen/ops/index_cpu_dispatch.h>
-#include <ATen/ops/index_select_cpu_dispatch.h>
 
 #include <optional>
 #include <utility>
@@ -14,6 +11,7 @@
 #include "ops/kernel_call.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

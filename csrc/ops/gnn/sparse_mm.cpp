@@ -4,8 +4,6 @@
 // torch's kernels check no index, so the indices are checked before a fallback.
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ExpandUtils.h>
-#include <ATen/native/Resize.h>
 
 #include <array>
 
@@ -18,6 +16,7 @@
 #include "ops/overlap.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/tensors.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

@@ -1,7 +1,6 @@
 // aten::_sparse_mm_reduce_impl, which torch.sparse.mm(A, x, reduce) runs, and its derivatives.
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
@@ -20,6 +19,7 @@
 #include "ops/kernel_call.h"
 #include "ops/override.h"
 #include "ops/reasons.h"
+#include "ops/torch_compat/sparse.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {

@@ -1,12 +1,6 @@
 // aten::mm, addmm, bmm and baddbmm in float, bfloat16 and half: functional, out= and in place.
 // linear, matmul and their derivatives call them.
 
-#include <ATen/MemoryOverlap.h>
-#include <ATen/native/Resize.h>
-#include <ATen/ops/addmm_cpu_dispatch.h>
-#include <ATen/ops/baddbmm_cpu_dispatch.h>
-#include <ATen/ops/bmm_cpu_dispatch.h>
-#include <ATen/ops/mm_cpu_dispatch.h>
 #include <c10/core/GradMode.h>
 
 #include <array>
@@ -23,6 +17,8 @@
 #include "ops/override.h"
 #include "ops/prepack/packed_weight.h"
 #include "ops/tensor_cache.h"
+#include "ops/torch_compat/cpu_kernels.h"
+#include "ops/torch_compat/tensors.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
