@@ -45,6 +45,7 @@ _DECOMPOSED = "torch.ao.quantization.fx._decomposed"
 
 asked: list[str] = []
 _libraries: list[Any] = []
+_installed: list[bool] = []
 
 
 class BlockedError(AssertionError):
@@ -219,8 +220,12 @@ class _BeforeCpuaccel(importlib.abc.MetaPathFinder):
 def install() -> None:
     """Hide torch.ao from cpuaccel and the tests until the process ends.
 
-    It may be called before torch is imported: torch is changed as soon as it is there.
+    It may be called before torch is imported: torch is changed as soon as it is there. Further
+    calls do nothing.
     """
+    if _installed:
+        return
+    _installed.append(True)
     done: list[bool] = []
 
     def hide() -> None:

@@ -4,6 +4,7 @@ Python imports this module when it starts, before anything else.
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 
 _spec = importlib.util.spec_from_file_location(
@@ -12,5 +13,6 @@ _spec = importlib.util.spec_from_file_location(
 assert _spec is not None
 assert _spec.loader is not None
 _block = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = _block  # conftest.py imports it too, in pytest-xdist's workers
 _spec.loader.exec_module(_block)
 _block.install()
