@@ -44,6 +44,7 @@ NEED_TORCH_AO = {
     "quant/legacy/test_eager.py": _FILES,
     "quant/legacy/test_hostile.py": _FILES,
     "quant/legacy/test_old_versions.py": _FILES,
+    "quant/legacy/test_plans.py": _FILES,
     "quant/legacy/test_run.py": _FILES,
     "quant/test_bad_input.py": _PACKED,
     "quant/test_conv.py": _PACKED,

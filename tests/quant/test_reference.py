@@ -8,6 +8,8 @@ from _reference import Expected, assert_agree, assert_integers, choose_qparams
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quant._engine import needs_torch_ao
+
 finite = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
 
 
@@ -65,6 +67,7 @@ def test_out_of_range_is_clamped() -> None:
     assert_integers(torch.tensor([0, 255], dtype=torch.uint8), expected)
 
 
+@needs_torch_ao
 def test_two_quanta_do_not_agree() -> None:
     a = torch._make_per_tensor_quantized_tensor(torch.zeros(9, dtype=torch.uint8), 0.1, 0)
     b = torch._make_per_tensor_quantized_tensor(torch.full((9,), 2, dtype=torch.uint8), 0.1, 0)
