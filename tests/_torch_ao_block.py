@@ -12,6 +12,7 @@ Every name that is asked for in vain is in `asked`.
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
 import importlib.abc
 import sys
@@ -45,7 +46,6 @@ _DECOMPOSED = "torch.ao.quantization.fx._decomposed"
 
 asked: list[str] = []
 _libraries: list[Any] = []
-_installed: list[bool] = []
 
 
 class BlockedError(AssertionError):
@@ -217,22 +217,18 @@ class _BeforeCpuaccel(importlib.abc.MetaPathFinder):
             self._function()
 
 
+@functools.cache
 def install() -> None:
     """Hide torch.ao from cpuaccel and the tests until the process ends.
 
     It may be called before torch is imported: torch is changed as soon as it is there. Further
     calls do nothing.
     """
-    if _installed:
-        return
-    _installed.append(True)
-    done: list[bool] = []
 
+    @functools.cache
     def hide() -> None:
-        if not done:
-            done.append(True)
-            _patch(_Forever, _in_project)
-            _reject_makers(sys.modules["torch"])
+        _patch(_Forever, _in_project)
+        _reject_makers(sys.modules["torch"])
 
     def hide_if_loaded() -> None:
         if (torch := sys.modules.get("torch")) and not torch.__spec__._initializing:

@@ -104,6 +104,6 @@ def pytest_pycollect_makemodule(module_path: Path) -> Iterator[None]:
     collected = yield
     name = str(module_path.relative_to(_TESTS)) if module_path.is_relative_to(_TESTS) else ""
     if is_on() and name in NEED_TORCH_AO and collected is not None:
-        reason = f"needs torch.ao, which this run blocks: {NEED_TORCH_AO[name]}"
+        reason = f"needs torch.ao, which {_VARIABLE}=1 blocks: {NEED_TORCH_AO[name]}"
         collected.collect = lambda: pytest.skip(reason, allow_module_level=True)
     return collected

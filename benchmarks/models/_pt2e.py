@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from benchmarks import _plugin, _torchvision
-from benchmarks._timing import Runner
+from benchmarks._timing import Contender, Runner
 from benchmarks.models import _compiled, _peers
 from benchmarks.models._job import Job
 
 _CALIBRATION_SEEDS = (101, 102)
+PEER_CONTENDERS = ("torch",)
 
 
 def missing() -> str:
@@ -36,6 +37,11 @@ def job(name: str) -> Job:
     """A torchvision model with one image, calibrated with two others."""
     calibration = [_torchvision.images(name, 1, seed=seed) for seed in _CALIBRATION_SEEDS]
     return Job(_torchvision.build(name), calibration, _torchvision.images(name, 1))
+
+
+def peer_contenders(question: dict[str, str]) -> dict[str, Contender]:
+    """What plain torch runs (_torch_peer.py): Inductor's form of `model`, a torchvision model."""
+    return {"torch": Contender(with_inductor(job(question["model"])))}
 
 
 def eager(job: Job, for_cpuaccel: bool = False) -> Runner:

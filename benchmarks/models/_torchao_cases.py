@@ -4,17 +4,21 @@ Every process of the benchmark imports it, with any torch: so it needs torch, to
 vit_b_16, torchvision, but nothing else.
 """
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks import _bert, _torchvision
+from benchmarks._timing import Contender
 
 MODELS = ("linear", *_bert.CONFIGS, "vit_b_16")
 KINDS = ("dynamic", "static", "weight-only")
+PEER_CONTENDERS = ("torchao", "inductor")
 
 _STATIC_SCALE = 0.05
 _ROWS = (1, 16, 128)
@@ -56,6 +60,16 @@ def cases(models: Iterable[str], lengths: Iterable[int]) -> Iterator[Case]:
     for model in models:
         sizes = _ROWS if model == "linear" else (1,) if model == "vit_b_16" else lengths
         yield from (Case(model, size) for size in sizes)
+
+
+def peer_contenders(question: dict[str, Any]) -> dict[str, Contender]:
+    """What plain torch runs (_torch_peer.py): the case and kind of `question`."""
+    case = Case(**question["case"])
+    model, x = quantized(case.build(), question["kind"]), case.input()
+    runs = (model, torch.compile(copy.deepcopy(model)))
+    return {
+        name: Contender(partial(run, x)) for name, run in zip(PEER_CONTENDERS, runs, strict=True)
+    }
 
 
 def quantized(model: nn.Module, kind: str) -> nn.Module:

@@ -14,9 +14,9 @@ CPU time, so that other processes disturb little:
 
 import argparse
 import io
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import torch
 from rich.console import Console
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from benchmarks import _plugin
 from benchmarks._arguments import add_checked_names, make_parser, positive
 from benchmarks._quantize import calibrate, convert, quiet
+from benchmarks._timing import Contender, side_by_side
 from benchmarks._torchvision import build, images, input_size
 
 _ROUNDS = 7
@@ -57,29 +58,22 @@ def _row(name: str) -> Iterator[str]:
     loaded, by_ops = (cpuaccel.quant.load_legacy(_file(saved)) for _ in range(2))
     optimized = _plugin.optimize(cpuaccel.quant.load_legacy(_file(saved)), x)
 
-    def op_by_op() -> Tensor:
-        cpuaccel.config.set("legacy_plans", False)
-        try:
-            result: Tensor = by_ops(x)
-            return result
-        finally:
-            cpuaccel.config.set("legacy_plans", True)
-
-    first = _seconds(lambda: loaded(x))
-    runs: dict[str, Callable[[], object]] = {
-        "fp32": lambda: model(x),
-        "saved": lambda: saved(x),
-        "ops": op_by_op,
-        "plans": lambda: loaded(x),
-        "optimize": lambda: optimized(x),
-    }
-    times: dict[str, list[float]] = {column: [] for column in runs}
-    for run in runs.values():
-        run()
-    for _ in range(_ROUNDS):
-        for column, run in runs.items():
-            times[column].append(_milliseconds(run))
-    medians = {column: statistics.median(each) for column, each in times.items()}
+    began = time.thread_time()
+    loaded(x)
+    first = time.thread_time() - began
+    samples = side_by_side(
+        {
+            "fp32": Contender(partial(model, x)),
+            "saved": Contender(partial(saved, x)),
+            "ops": Contender(partial(by_ops, x), partial(_plugin.setting, "legacy_plans", False)),
+            "plans": Contender(partial(loaded, x)),
+            "optimize": Contender(partial(optimized, x)),
+        },
+        rounds=_ROUNDS,
+        min_sample=_SECONDS,
+        clock=time.thread_time,
+    )
+    medians = {column: sample.median * 1000 for column, sample in samples.items()}
     yield from (f"{medians[column]:.3f}" for column in _COLUMNS)
     yield f"{medians['ops'] / medians['plans']:.1f}"
     yield f"{first:.2f}"
@@ -101,21 +95,6 @@ def _file(model: nn.Module) -> io.BytesIO:
     torch.save(model, file)
     file.seek(0)
     return file
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    began = time.thread_time()
-    run()
-    return time.thread_time() - began
-
-
-def _milliseconds(run: Callable[[], object]) -> float:
-    """CPU milliseconds of a call, the mean over calls that fill the time of a round."""
-    calls, seconds = 0, 0.0
-    while seconds < _SECONDS:
-        seconds += _seconds(run)
-        calls += 1
-    return seconds / calls * 1000
 
 
 def _check(name: str) -> object:

@@ -18,9 +18,9 @@ cosine between the scores and those of fp32 for fx and both quantizers.
 """
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from rich.console import Console
@@ -30,10 +30,11 @@ from torch import Tensor, nn
 from benchmarks import _plugin
 from benchmarks._arguments import add_checked_names, make_parser, names, positive, require_known
 from benchmarks._quantize import convert, quiet
+from benchmarks._timing import Contender
 from benchmarks._torchvision import MODELS, input_size
 from benchmarks.models import _pt2e
 from benchmarks.models._job import Job
-from benchmarks.models._pt2e_peer import Peer
+from benchmarks.models._torch_peer import Peer, in_turns, peers
 
 _SECONDS = 0.2
 """For each round of a column."""
@@ -50,43 +51,39 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"nothing to measure: {missing}")
     require_known(options.columns, _COLUMNS, "column")
     torch.set_num_threads(options.threads)
-    peers = [Peer(python, options.threads) for python in options.peers]
-    measured = (*options.columns, *(f"torch {peer.version}" for peer in peers))
-    ratios = [f"over {name}" for name in measured if name not in ("fp32", *_INT8)]
-    table = Table("model", *measured, *ratios, *_FACTS)
-    for name in options.models:
-        for peer in peers:
-            peer.load(name)
-        with _plugin.enabled(True), torch.no_grad(), quiet():
-            row = list(_row(name, options, peers))
-        table.add_row(name, *row)
-        Console(stderr=True, width=200).print(name, *row)
-    for peer in peers:
-        peer.close()
+    clock = "cpu" if options.threads == 1 else "wall"
+    how = {"threads": options.threads, "clock": clock, "min_sample": _SECONDS}
+    with peers(options.peers, _pt2e.__name__, _pt2e.PEER_CONTENDERS, **how) as started:
+        measured = (*options.columns, *(each for peer in started for each in peer.columns))
+        ratios = [f"over {name}" for name in measured if name not in ("fp32", *_INT8)]
+        table = Table("model", *measured, *ratios, *_FACTS)
+        for name in options.models:
+            for peer in started:
+                peer.load({"model": name})
+            with _plugin.enabled(True), torch.no_grad(), quiet():
+                row = list(_row(name, options, started, clock))
+            table.add_row(name, *row)
+            Console(stderr=True, width=200).print(name, *row)
     Console(width=200).print(table)
 
 
-def _row(name: str, options: argparse.Namespace, peers: Sequence[Peer]) -> Iterator[str]:
+def _row(
+    name: str, options: argparse.Namespace, peers: Sequence[Peer], clock: str
+) -> Iterator[str]:
     job = _pt2e.job(name)
     x = job.x
     by_torchao = _pt2e.converted(job, dynamic=False, for_cpuaccel=False)
     by_cpuaccel = _pt2e.converted(job, dynamic=False, for_cpuaccel=True)
-    first = _seconds(lambda: by_torchao(x), time.thread_time)
-    runs = _runs(job, by_torchao, by_cpuaccel, options.columns)
-    scores = {column: run().flatten() for column, run in runs.items()}
-    clock = time.thread_time if options.threads == 1 else time.perf_counter
-    timers: dict[str, Callable[[], float]] = {
-        column: lambda run=run: _mean(run, clock)  # type: ignore[misc]
-        for column, run in runs.items()
+    began = time.thread_time()
+    by_torchao(x)
+    first = time.thread_time() - began
+    models = _models(job, by_torchao, by_cpuaccel, options.columns)
+    contenders = {
+        column: Contender(partial(model, x), partial(_plugin.enabled, column != "torch"))
+        for column, model in models.items()
     }
-    for peer in peers:
-        calls = max(1, int(_SECONDS / peer.seconds(1)))
-        timers[f"torch {peer.version}"] = lambda peer=peer, n=calls: peer.seconds(n)  # type: ignore[misc]
-    times: dict[str, list[float]] = {column: [] for column in timers}
-    for _ in range(options.rounds):
-        for column, timer in timers.items():
-            times[column].append(timer() * 1000)
-    medians = {column: statistics.median(each) for column, each in times.items()}
+    samples = in_turns(contenders, peers, rounds=options.rounds, clock=clock, min_sample=_SECONDS)
+    medians = {column: sample.median * 1000 for column, sample in samples.items()}
     yield from (f"{each:.2f}" for each in medians.values())
     best = min(each for column, each in medians.items() if column in _INT8)
     others = (each for column, each in medians.items() if column not in ("fp32", *_INT8))
@@ -95,70 +92,40 @@ def _row(name: str, options: argparse.Namespace, peers: Sequence[Peer]) -> Itera
     yield f"{_integer_ops(by_torchao, x)}, {_integer_ops(by_cpuaccel, x)}"
     fp32 = job.model(x).flatten()
     yield ", ".join(
-        f"{float(torch.cosine_similarity(scores[column], fp32, 0)):.3f}"
+        f"{float(torch.cosine_similarity(models[column](x).flatten(), fp32, 0)):.3f}"
         for column in ("fx", "x86inductor", "x86quantizer")
-        if column in scores
+        if column in models
     )
 
 
-def _runs(
+def _models(
     job: Job, by_torchao: nn.Module, by_cpuaccel: nn.Module, columns: Sequence[str]
-) -> dict[str, Callable[[], Tensor]]:
-    """The columns of this process."""
+) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The models of this process's columns."""
     x = job.x
 
-    def without() -> Tensor:
-        with _plugin.enabled(False):
-            scores: Tensor = by_torchao(x)
-            return scores
-
-    def called(model: Callable[[Tensor], Tensor]) -> Callable[[], Tensor]:
-        return lambda: model(x)
-
-    def backend() -> Callable[[Tensor], Tensor]:
-        compiled: Callable[[Tensor], Tensor] = torch.compile(
-            _pt2e.converted(job, dynamic=False, for_cpuaccel=True),
-            backend="cpuaccel",
-            dynamic=False,
-        )
-        return compiled
-
-    def optimized() -> Callable[[Tensor], Tensor]:
-        model = _pt2e.converted(job, dynamic=False, for_cpuaccel=True)
+    def optimized(model: nn.Module) -> Callable[[Tensor], Tensor]:
         made: Callable[[Tensor], Tensor] = _plugin.optimize(model, x)
         return made
 
-    def fx() -> Callable[[Tensor], Tensor]:
-        made: Callable[[Tensor], Tensor] = _plugin.optimize(
-            convert(job.calibrated, "x86", plugin=True), x
-        )
+    def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
+        made: Callable[[Tensor], Tensor] = torch.compile(model, backend="cpuaccel", dynamic=False)
         return made
 
-    makers: dict[str, Callable[[], Callable[[], Tensor]]] = {
-        "fp32": lambda: called(job.model),
-        "torch": lambda: without,
-        "fx": lambda: called(fx()),
-        "x86inductor": lambda: called(by_torchao),
-        "x86quantizer": lambda: called(by_cpuaccel),
-        "optimize": lambda: called(optimized()),
-        "backend": lambda: called(backend()),
+    def another() -> nn.Module:
+        model: nn.Module = _pt2e.converted(job, dynamic=False, for_cpuaccel=True)
+        return model
+
+    makers: dict[str, Callable[[], Callable[[Tensor], Tensor]]] = {
+        "fp32": lambda: job.model,
+        "torch": lambda: by_torchao,
+        "fx": lambda: optimized(convert(job.calibrated, "x86", plugin=True)),
+        "x86inductor": lambda: by_torchao,
+        "x86quantizer": lambda: by_cpuaccel,
+        "optimize": lambda: optimized(another()),
+        "backend": lambda: compiled(another()),
     }
     return {column: makers[column]() for column in columns}
-
-
-def _seconds(run: Callable[[], object], clock: Callable[[], float]) -> float:
-    began = clock()
-    run()
-    return clock() - began
-
-
-def _mean(run: Callable[[], object], clock: Callable[[], float]) -> float:
-    """Seconds of a call, the mean over calls that fill the time of a round."""
-    calls, seconds = 0, 0.0
-    while seconds < _SECONDS:
-        seconds += _seconds(run, clock)
-        calls += 1
-    return seconds / calls
 
 
 def _integer_ops(model: nn.Module, x: Tensor) -> int:

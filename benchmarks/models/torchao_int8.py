@@ -13,8 +13,7 @@ Each Python of `--peers`, of environments with another torch and torchao, adds `
 
 import argparse
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -36,8 +35,9 @@ from benchmarks._arguments import (
 from benchmarks._quantize import quantized_engine, quiet
 from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Contender, Sample, side_by_side
-from benchmarks.models._torchao_cases import KINDS, MODELS, Case, cases, quantized
-from benchmarks.models._torchao_peer import CLOCKS, Peer
+from benchmarks.models import _torchao_cases
+from benchmarks.models._torch_peer import CLOCKS, Peer, in_turns, peers
+from benchmarks.models._torchao_cases import KINDS, MODELS, PEER_CONTENDERS, Case, cases, quantized
 
 COLUMNS = (
     *("torchao", "inductor", "cpuaccel", "compiled", "optimized"),
@@ -56,8 +56,15 @@ def main(arguments: list[str] | None = None) -> None:
     missing = _plugin.missing()
     reasons = {each: missing for each in options.columns if each not in _OFF}
     columns = [each for each in options.columns if not reasons.get(each)]
-    with torch.no_grad(), quiet(), quantized_engine("x86"), _peers(options) as peers:
-        others = [column for peer in peers for column in peer.columns]
+    others_run = peers(
+        options.peers,
+        _torchao_cases.__name__,
+        PEER_CONTENDERS,
+        threads=options.threads,
+        clock=options.clock,
+    )
+    with torch.no_grad(), quiet(), quantized_engine("x86"), others_run as started:
+        others = [column for peer in started for column in peer.columns]
         report = Report(
             title=f"torchao int8, {options.kind}, median {_CLOCKS[options.clock]}",
             facts=_machine.describe(),
@@ -66,25 +73,13 @@ def main(arguments: list[str] | None = None) -> None:
             notes=not_measured(reasons),
         )
         for case in cases(options.models, options.lengths):
-            for peer in peers:
-                peer.load(case)
+            for peer in started:
+                peer.load({"case": asdict(case), "kind": options.kind})
             contenders = _contenders(case, options.kind, columns)
-            report.rows.append(Row(case.name, _samples(contenders, peers, options)))
+            report.rows.append(Row(case.name, _samples(contenders, started, options)))
             if options.json:
                 report.write_json(options.json)
     report.print(_machine.console())
-
-
-@contextmanager
-def _peers(options: argparse.Namespace) -> Iterator[list[Peer]]:
-    peers: list[Peer] = []
-    try:
-        for python in options.peers:
-            peers.append(Peer(python, options.kind, options.threads, options.clock))
-        yield peers
-    finally:
-        for peer in peers:
-            peer.close()
 
 
 def _ratios(others: list[str]) -> list[Ratio]:
@@ -101,19 +96,10 @@ def _ratios(others: list[str]) -> list[Ratio]:
 def _samples(
     contenders: dict[str, Contender], peers: list[Peer], options: argparse.Namespace
 ) -> dict[str, Sample]:
-    """Times this process's contenders, and those of peers, in turns."""
+    if peers:
+        return in_turns(contenders, peers, rounds=options.rounds, clock=options.clock)
     clock = CLOCKS[options.clock]
-    if not peers:
-        return side_by_side(contenders, rounds=options.rounds, budget=options.budget, clock=clock)
-    seconds: dict[str, list[float]] = {}
-    for _ in range(options.rounds):
-        own = side_by_side(contenders, rounds=1, warmup=1, clock=clock)
-        times = {name: sample.median for name, sample in own.items()}
-        for peer in peers:
-            times.update(peer.round())
-        for name, value in times.items():
-            seconds.setdefault(name, []).append(value)
-    return {name: Sample(tuple(values)) for name, values in seconds.items()}
+    return side_by_side(contenders, rounds=options.rounds, budget=options.budget, clock=clock)
 
 
 def _contenders(case: Case, kind: str, columns: list[str]) -> dict[str, Contender]:

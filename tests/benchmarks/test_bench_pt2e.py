@@ -9,7 +9,7 @@ pytest.importorskip("torchao", reason="torchao is not installed")
 from compile._compiled import needs_onednn
 
 from benchmarks.models import pt2e
-from benchmarks.models._pt2e_peer import Peer
+from benchmarks.models._torch_peer import Peer
 
 
 @needs_onednn
@@ -29,4 +29,4 @@ def test_unknown_columns_are_named() -> None:
 
 def test_a_peer_that_ends_is_named() -> None:
     with pytest.raises(RuntimeError, match="false ended with code 1"):
-        Peer("/bin/false", 1)
+        Peer("/bin/false", "benchmarks.models._pt2e", ("torch",), threads=1, clock="cpu")

@@ -9,6 +9,7 @@ import pytest
 import torch
 from quant._engine import torch_ao_is_blocked
 from torch import Tensor, nn
+from torch.fx import GraphModule
 
 
 def static(model: nn.Module, *args: Tensor) -> Any:
@@ -24,8 +25,10 @@ def static(model: nn.Module, *args: Tensor) -> Any:
     return convert(calibrate(model, [x]), "x86", plugin=True)
 
 
-def pt2e(model: nn.Module, *args: Tensor) -> Any:
-    """Return PT2E's int8 form of `model` for cpuaccel's `X86Quantizer`."""
+def pt2e(
+    model: nn.Module, *args: Tensor, quantizer: Any = None, dynamic: bool = False
+) -> GraphModule:
+    """Return PT2E's int8 form of `model`, by cpuaccel's `X86Quantizer` or another one of x86."""
     pytest.importorskip("torchao", reason="requirements/dev.txt has torchao")
     from torchao.quantization.pt2e import move_exported_model_to_eval
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -35,9 +38,8 @@ def pt2e(model: nn.Module, *args: Tensor) -> Any:
 
     from cpuaccel.quant.pt2e import X86Quantizer
 
-    quantizer = X86Quantizer()
-    config = get_default_x86_inductor_quantization_config()
-    quantizer.set_global(config)
+    quantizer = quantizer or X86Quantizer()
+    quantizer.set_global(get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         prepared = prepare_pt2e(torch.export.export(model.eval(), args).module(), quantizer)

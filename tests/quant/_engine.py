@@ -50,7 +50,7 @@ def missing_front_end() -> str:
         return str(error)
 
 
-_BLOCKED = "needs torch.ao, which this run blocks"
+_BLOCKED = "needs torch.ao, which CPUACCEL_TEST_WITHOUT_TORCH_AO=1 blocks"
 needs_torch_ao = pytest.mark.skipif(torch_ao_is_blocked(), reason=_BLOCKED)
 needs_plugin = pytest.mark.skipif(bool(missing()), reason=missing())
 needs_front_end = pytest.mark.skipif(bool(missing_front_end()), reason=missing_front_end())

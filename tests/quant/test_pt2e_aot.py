@@ -13,10 +13,10 @@ from torch import nn
 pytest.importorskip("torchao", reason="requirements/dev.txt has torchao, which is not installed")
 
 from compile._compiled import needs_onednn
+from compile._int8_models import pt2e
 from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import X86InductorQuantizer
 
 import cpuaccel
-from quant.test_pt2e_reports import _converted
 
 pytestmark = [
     needs_onednn,
@@ -32,7 +32,7 @@ def test_linear_layers(tmp_path: Path) -> None:
     torch.manual_seed(0)
     x = torch.randn(16, 64)
     net = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 32), nn.ReLU())
-    model = _converted(net, X86InductorQuantizer(), x)
+    model = pt2e(net, x, quantizer=X86InductorQuantizer())
     path = tmp_path / "model.pt2"
     with torch.no_grad():
         cpuaccel.aot_compile(model, (x,), path)

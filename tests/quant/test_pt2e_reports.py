@@ -13,6 +13,7 @@ from torch.fx import GraphModule
 pytest.importorskip("torchao", reason="requirements/dev.txt has torchao, which is not installed")
 
 from compile._compiled import needs_onednn
+from compile._int8_models import pt2e
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
     X86InductorQuantizer,
@@ -23,17 +24,6 @@ import cpuaccel
 from cpuaccel.quant.pt2e import X86Quantizer
 
 pytestmark = needs_onednn
-
-
-def _converted(
-    model: nn.Module, quantizer: X86InductorQuantizer, *inputs: Tensor, dynamic: bool = False
-) -> GraphModule:
-    exported = torch.export.export(model.eval(), inputs).module()
-    quantizer.set_global(get_default_x86_inductor_quantization_config(is_dynamic=dynamic))
-    prepared = prepare_pt2e(exported, quantizer)
-    with torch.no_grad():
-        prepared(*inputs)
-        return convert_pt2e(prepared)
 
 
 def _kinds(model: GraphModule, *inputs: Tensor) -> list[str]:
@@ -52,9 +42,8 @@ def test_one_linear_layer(dynamic: bool) -> None:
     """pytorch/pytorch 108638: Inductor ran the layer of 1024 x 1024 weights in float."""
     torch.manual_seed(0)
     x = torch.randn(16, 1024)
-    model = _converted(
-        nn.Sequential(nn.Linear(1024, 1024)), X86InductorQuantizer(), x, dynamic=dynamic
-    )
+    net = nn.Sequential(nn.Linear(1024, 1024))
+    model = pt2e(net, x, quantizer=X86InductorQuantizer(), dynamic=dynamic)
     kinds = _kinds(model, x)
     assert kinds == (["q_linear_dynamic"] if dynamic else ["quantize", "q_linear"])
 
@@ -74,7 +63,7 @@ def test_a_converted_convolution_is_a_quantized_convolution() -> None:
 
     torch.manual_seed(0)
     x = torch.randn(1, 3, 33, 33).contiguous(memory_format=torch.channels_last)
-    kinds = _kinds(_converted(Net(), X86InductorQuantizer(), x), x)
+    kinds = _kinds(pt2e(Net(), x, quantizer=X86InductorQuantizer()), x)
     assert kinds.count("q_conv") == 2
     assert "Convolution" not in kinds
 
@@ -122,7 +111,7 @@ def test_a_unit_of_shufflenet_keeps_its_accuracy(quantizer: type[X86InductorQuan
     torch.manual_seed(0)
     x = torch.randn(1, 3, 16, 16)
     net = _Stage().eval()
-    model = _converted(copy.deepcopy(net), quantizer(), x)
+    model = pt2e(copy.deepcopy(net), x, quantizer=quantizer())
     kinds = _kinds(model, x)
     assert kinds.count("q_conv") == 9
     if quantizer is X86Quantizer:

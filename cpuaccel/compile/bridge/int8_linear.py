@@ -49,15 +49,13 @@ def _int8_linear(translation: Translation, node: Node) -> None:
     inputs = [translation.read(given["input"]), translation.read(given["weight"])]
     for vector, to in present.values():
         inputs += translation.prepare(
-            "cast", [translation.read_constant(vector)], [Value(to, tuple(_sizes(vector)))]
+            "cast",
+            [translation.read_constant(vector)],
+            [Value(to, tuple(vector.meta["val"].shape))],
         )
     attributes: dict[str, Any] = {name: given[name] for name in _ATTRIBUTES}
     attributes.update({name: True for name in present if name})
     translation.op("int8_linear", inputs, nodes[-1], function=function or "", **attributes)
-
-
-def _sizes(node: Any) -> tuple[int, ...]:
-    return tuple(node.meta["val"].shape)
 
 
 _op: Any = torch.ops.cpuaccel.int8_linear.default

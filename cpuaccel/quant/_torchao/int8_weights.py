@@ -23,7 +23,7 @@ _registered: list[tuple[Any, Any, Any, Any]] = []
 """Tables of Int8Tensor, with the key, the function before and cpuaccel's."""
 
 _module: ModuleType | None = None
-"""The module of the Int8Tensor that cpuaccel's linear is registered with."""
+"""The module of the Int8Tensor that cpuaccel's linear is registered with, while it is."""
 
 
 def register(module: ModuleType) -> None:
@@ -31,7 +31,6 @@ def register(module: ModuleType) -> None:
     global _module
     if _registered:
         return
-    _module = module
     cls: Any = module.Int8Tensor
     aten, function = torch.ops.aten.linear.default, torch.nn.functional.linear
     for table, key, implements in (
@@ -43,20 +42,22 @@ def register(module: ModuleType) -> None:
             continue
         implements(key)(_linear_before(before, module))
         _registered.append((table, key, before, table[key]))
+        _module = module
 
 
 def unregister() -> None:
     """Restore torchao's functions, unless someone else replaced cpuaccel's."""
+    global _module
     for table, key, before, cpuaccels in _registered:
         if table.get(key) is cpuaccels:
             table[key] = before
     _registered.clear()
+    _module = None
 
 
 def is_int8(weight: Any) -> bool:
     """Say whether `weight` is of the class that cpuaccel's linear is registered with."""
-    module: Any = _module
-    return bool(_registered) and type(weight) is module.Int8Tensor
+    return _module is not None and type(weight) is _module.Int8Tensor
 
 
 def weight_reason(weight: Any) -> str:

@@ -162,7 +162,7 @@ Tensors graph_region(const Tensors& inputs, const Tensors& constants, const std:
                     [](const at::Tensor& tensor) { tensor.unsafeGetTensorImpl()->bump_version(); });
     return run(*ready, given, constants, written);
   } catch (const std::invalid_argument& error) {
-    // From 2.15 on, torch makes a RuntimeError of what is not its own.
+    // Callers expect a ValueError. From 2.15 on, torch turns exceptions of std into RuntimeError.
     TORCH_CHECK_VALUE(false, error.what());
   } catch (const dnnl::error& error) {
     report_fallback("graph_region", error.what());
