@@ -194,5 +194,5 @@ def test_dynamic_ranges(lowest: int, highest: int, dtype: torch.dtype) -> None:
         optimized = cpuaccel.optimize(model, (x,), time_budget=0)
         steps = [s for plan in cpuaccel.explain(optimized, (x,)).plans for s in plan.steps]
         found, expected = optimized(x), model(x)
-    assert [step.kinds for step in steps] == ["q_linear_dynamic"]
+    assert [(step.kinds, step.dtype) for step in steps] == [("q_linear_dynamic", "u8")]
     assert (found - expected).abs().max() / expected.abs().max() < 0.01

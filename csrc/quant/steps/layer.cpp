@@ -299,6 +299,9 @@ void add_layer(Building& building, const Region&, const Operation& operation) {
                     : building.packed().cached<Layer>(dst, DataType::s8, make);
   step->call.may_tune = true;
   step->dynamic = operation.name == "q_linear_dynamic";
+  if (step->dynamic) {
+    step->arithmetic = DataType::u8;  // src is f32, but the step quantizes it
+  }
   step->reduce_range = attribute(operation.attributes, "reduce_range", false);
   step->call.f32_dst = building.type(dst) == DataType::f32;
   const auto desc = set_sizes(*step, building.desc(src).sizes, is_conv);
