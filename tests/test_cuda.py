@@ -177,3 +177,102 @@ def test_a_model_moves_to_the_gpu_and_back(net: Net, images: torch.Tensor) -> No
     found = net.cpu()(images.cpu())
     torch.testing.assert_close(found, expected.cpu(), rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(net.to(DEVICE)(images), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_layers_with_packed_weights_move_to_the_gpu(net: Net, images: torch.Tensor) -> None:
+    net.eval()
+    expected = net(images)
+    packed = cpuaccel.prepack(copy.deepcopy(net).cpu())
+    with torch.no_grad():
+        packed(images.cpu())
+        torch.testing.assert_close(packed.to(DEVICE)(images), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_optimize_asks_for_inputs_on_the_cpu(net: Net, images: torch.Tensor) -> None:
+    with torch.no_grad(), pytest.raises(ValueError, match="cuda"):
+        cpuaccel.optimize(net.eval(), (images,))
+
+
+def test_cuda_autocast_leaves_the_cpu_alone(net: Net, images: torch.Tensor) -> None:
+    net, images = net.cpu().eval(), images.cpu()
+    with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+        found = net(images)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, net(images))
+
+
+def test_a_cuda_graph(net: Net, images: torch.Tensor) -> None:
+    """A capture fails if anything in it waits for the GPU."""
+    net.eval()
+    stream = torch.cuda.Stream()
+    with torch.no_grad():
+        expected = net(images)
+        with torch.cuda.stream(stream):
+            net(images)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            found = net(images)
+        graph.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_function_transforms(net: Net, images: torch.Tensor) -> None:
+    weights = {name: each.detach() for name, each in net.named_parameters()}
+
+    def loss(weights: dict[str, torch.Tensor], image: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(net, weights, (image[None],)).square().mean()
+
+    def computed() -> list[torch.Tensor]:
+        grads = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(weights, images)
+        linear = net.linear.weight.detach()
+        _, tangent = torch.func.jvp(lambda w: (w @ w.T).relu().sum(), (linear,), (linear,))
+        return [*grads.values(), tangent]
+
+    found = computed()
+    with cpuaccel.enabled(False):
+        expected = computed()
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_sparse_products() -> None:
+    torch.manual_seed(0)
+    matrix = torch.randn(40, 30).relu().to(DEVICE)
+    dense = torch.randn(30, 8, device=DEVICE, requires_grad=True)
+    for sparse in (matrix.to_sparse_csr(), matrix.to_sparse_coo()):
+        found = torch.sparse.mm(sparse, dense)
+        torch.testing.assert_close(found, matrix @ dense, rtol=1e-4, atol=1e-4)
+        (grad,) = torch.autograd.grad(found.sum(), dense)
+        torch.testing.assert_close(grad, matrix.T @ torch.ones_like(found), rtol=1e-4, atol=1e-4)
+
+
+def test_int8_products() -> None:
+    torch.manual_seed(0)
+    left, right = (
+        torch.randint(-128, 128, sizes, dtype=torch.int8) for sizes in ((32, 64), (64, 16))
+    )
+    found = torch._int_mm(left.to(DEVICE), right.to(DEVICE))
+    assert torch.equal(found.cpu(), torch._int_mm(left, right))
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig"],
+)
+def test_torchao_int8_layers(config: str) -> None:
+    """cpuaccel's linear stands in torchao's table: tensors on a GPU go on to torchao's."""
+    torchao = pytest.importorskip(
+        "torchao.quantization", reason="requirements/test.txt has torchao"
+    )
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 32)), torch.randn(32, 64)
+    with torch.no_grad():
+        torchao.quantize_(model, getattr(torchao, config)())
+        expected = model(x)
+        there = copy.deepcopy(model).to(DEVICE)
+        found = there(x.to(DEVICE))
+        with cpuaccel.enabled(False):
+            assert torch.equal(there(x.to(DEVICE)), found)
+        torch.testing.assert_close(found.cpu(), expected, rtol=0.02, atol=0.02)
+        back = there.cpu()
+        torch.testing.assert_close(back(x), expected)
