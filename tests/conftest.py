@@ -66,6 +66,18 @@ def _short_explanations() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _onednn_has_the_cpus_isa() -> None:
+    """oneDNN keeps the ISA of its first use in a process, which may be a test that caps it."""
+    from _settings import setting
+
+    from cpuaccel import _native
+
+    if _native.native() is not None:
+        with torch.no_grad(), setting("matmul_provider", "onednn"):
+            torch.mm(torch.ones(64, 64), torch.ones(64, 64))
+
+
 @pytest.fixture(autouse=True)
 def _torch_state() -> Iterator[None]:
     """Seed, thread count and quantized engine are the same at the start of every test."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from _process import run_python
+from quant._engine import needs_torch_ao
 
 _HEAD = """
 import os, warnings
@@ -114,7 +115,10 @@ def _warnings(program: str, *, with_cpuaccel: bool, folder: Path) -> set[str]:
     return {line for line in found if line.startswith("warns")}
 
 
-@pytest.mark.parametrize("name", _PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=needs_torch_ao if name == "torch.ao" else ()) for name in _PROGRAMS],
+)
 def test_warnings_are_torchs(name: str, tmp_path: Path) -> None:
     """Compared as sets: torch shows some once in a process, and each op may repeat them."""
     given = _warnings(_PROGRAMS[name], with_cpuaccel=False, folder=tmp_path)

@@ -13,6 +13,7 @@ import _without_torch_ao
 import pytest
 from _process import run_python
 from _repository import ROOT
+from quant._engine import needs_torch_ao
 
 _TESTS = ROOT / "tests"
 _CSRC = ROOT / "csrc"
@@ -100,6 +101,7 @@ def test_a_missing_name_looks_like_a_missing_name(tmp_path: Path) -> None:
     assert _blocked(code, tmp_path) == "False None"
 
 
+@needs_torch_ao
 def test_the_block_ends(tmp_path: Path) -> None:
     code = """
 import sys; sys.path.append({tests!r})

@@ -119,11 +119,24 @@ def quantized(model: nn.Module, *args: Any) -> nn.Module:
 
 
 def _forget_in_each_call(model: nn.Module, values: _Values) -> None:
-    kind: Any = type(model)
+    model.values = values  # type: ignore[assignment]
+    model.__class__ = _forgetting(type(model))
+
+
+def _forgetting(kind: Any) -> Any:
+    """Return a subclass of `kind` whose calls each start with no values."""
 
     def forward(self: Any, *args: Any) -> Any:
         self.values.forget()
         return kind.forward(self, *args)
 
-    model.values = values  # type: ignore[assignment]
-    model.__class__ = type(kind.__name__, (kind,), {"forward": forward})
+    def reduce(self: Any) -> tuple[Any, ...]:
+        return _new_forgetting, (kind,), dict(vars(self))
+
+    return type(kind.__name__, (kind,), {"forward": forward, "__reduce__": reduce})
+
+
+def _new_forgetting(kind: Any) -> Any:
+    """Make the module that pickle fills: it finds no class that a function made."""
+    made = _forgetting(kind)
+    return made.__new__(made)
