@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from quant._engine import needs_torch_ao
 from torch import Tensor, nn
 
 import cpuaccel
@@ -118,6 +119,7 @@ def test_integers_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused.runs == "model"
 
 
+@needs_torch_ao  # autocast does run PT2E's layers in bf16
 def test_integers_are_no_floats_under_autocast() -> None:
     model = quantized(net())
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():

@@ -18,6 +18,12 @@ def amd() -> None:
         pytest.skip("cpu_vendor() is not AuthenticAMD: these rows of matmul.csv are AMD's")
 
 
+@pytest.fixture
+def avx512() -> None:
+    if not load().isa().startswith("avx512"):
+        pytest.skip("isa() is below avx512: this choice was measured with AVX-512")
+
+
 def _provider(rows: int, weights: Tensor) -> str:
     with torch.no_grad(), counted() as counts:
         torch.mm(torch.ones(rows, weights.shape[0]), weights)
@@ -44,6 +50,7 @@ def test_few_columns_are_ours(columns: int, turned: bool) -> None:
     assert _provider(30, weights) == "cpuaccel"
 
 
+@pytest.mark.usefixtures("avx512")
 def test_one_column_of_many_rows_runs_on_torch() -> None:
     assert _provider(5000, torch.ones(64, 1)) == "intree"
 
@@ -56,6 +63,7 @@ def test_batches_of_tiny_matrices_run_on_torch(dtype: torch.dtype) -> None:
     assert list(counts.calls) == ["bmm.intree"]
 
 
+@pytest.mark.usefixtures("avx512")
 @pytest.mark.parametrize(
     ("rows", "by_rows", "provider"),
     [
@@ -68,7 +76,5 @@ def test_batches_of_tiny_matrices_run_on_torch(dtype: torch.dtype) -> None:
 def test_small_products_are_ours_where_little_is_packed(
     rows: int, by_rows: bool, provider: str
 ) -> None:
-    if not load().isa().startswith("avx512"):
-        pytest.skip("isa() is below avx512: this choice was measured with AVX-512")
     weights = torch.ones(20, 32) if by_rows else torch.ones(32, 20).t()
     assert _provider(rows, weights) == provider
