@@ -44,3 +44,22 @@ def test_linear_layers(tmp_path: Path) -> None:
             expected = model(x)
     assert sum(n for name, n in calls.items() if name.startswith("linear.")) == 2
     assert (found - expected).abs().max() <= 0.03 * expected.abs().max()
+
+
+def test_under_autocast(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(16, 64)
+    model = pt2e(nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 32)), x)
+    path = tmp_path / "model.pt2"
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        cpuaccel.aot_compile(model, (x,), path)
+        expected = model(x)
+    with torch.no_grad():
+        loaded = cpuaccel.load(path)
+        cpuaccel.reset_stats()
+        with torch.autocast("cpu", torch.bfloat16):
+            found = loaded(x)
+    calls = cpuaccel.stats()["calls"]
+    assert sum(n for name, n in calls.items() if name.startswith("linear.")) == 2
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)

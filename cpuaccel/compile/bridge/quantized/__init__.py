@@ -25,6 +25,7 @@ from cpuaccel.compile.bridge.quantized import (
 )
 from cpuaccel.compile.bridge.quantized.early_quantize import quantize_early
 from cpuaccel.compile.bridge.quantized.full_range import use_full_range
+from cpuaccel.compile.bridge.quantized.late_casts import cast_late
 from cpuaccel.compile.bridge.quantized.late_dequantize import dequantize_late
 from cpuaccel.compile.bridge.quantized.quantize_chain import QuantizeChain, chain_before
 from cpuaccel.compile.bridge.quantized.tensors import is_quantize
@@ -59,9 +60,11 @@ LAYERS = frozenset({"q_attention", "q_conv", "q_linear", "q_linear_dynamic"})
 def translate_quantized(graph: Graph, translation: Translation) -> list[tuple[Node, str]]:
     """Translate the quantized ops; return the fallbacks and their reasons.
 
-    In `graph`, quantizes are moved before view ops of a layer's result, and dequantizes behind view
-    ops. Quantizers of int8 or of a part of the integers become some of uint8 from 0 to 255.
+    In `graph`, casts are moved behind layers, quantizes before view ops of a layer's result, and
+    dequantizes behind view ops. Quantizers of int8 or of a part of the integers become some of
+    uint8 from 0 to 255.
     """
+    cast_late(graph)
     quantize_early(graph)
     dequantize_late(graph, translation)
     use_full_range(graph, translation)

@@ -120,13 +120,14 @@ def chain_before(quantize: Node) -> QuantizeChain:
     """Walk from a quantize to the first node that is not an elementwise function of one tensor."""
     chain: list[Node] = []
     node = source_of(quantize)
-    while (_is_function(node) or node.target is _COPY) and only_user(node) is not None:
+    while (is_function(node) or node.target is _COPY) and only_user(node) is not None:
         chain.insert(0, node)
         node = source_of(node)
     return QuantizeChain(quantize, chain, node)
 
 
-def _is_function(node: Any) -> bool:
+def is_function(node: Any) -> bool:
+    """Say whether a node is an elementwise function of one tensor."""
     if not isinstance(node, Node) or node.target not in _FUNCTIONS:
         return False
     rest = list(arguments_of(node).values())[1:]
