@@ -71,6 +71,7 @@ FULL_ONLY = {
     "quant/test_models.py": "whole models",
     "quant/test_pt2e_aot.py": "compiles C++ with AOTInductor",
     "quant/test_saved_modules.py": "saved models of every form",
+    "torchao_int8/test_aot.py": "compiles C++ with AOTInductor",
 }
 """Modules of the full tier, with what makes them long."""
 

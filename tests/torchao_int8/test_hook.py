@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 import torch
 import torch.nn.functional as F
 from _process import run_python
@@ -35,15 +36,19 @@ print(any(name.partition(".")[0] == "torchao" for name in sys.modules),
     assert run_python(code) == "False False True"
 
 
-def test_every_order_of_imports() -> None:
-    for imports in (
+@pytest.mark.parametrize(
+    "imports",
+    [
         "import torch\n" + _NAMES,
         _NAMES + "import torch\n",
         f"import {_SUBMODULE}\nimport torch\n" + _NAMES,
         "import torch, cpuaccel\n" + _NAMES,
         "import torchao\nimport cpuaccel, torch\n" + _NAMES,
-    ):
-        assert run_python(imports + _QUANTIZE) == "1", imports
+    ],
+    ids=["torch", "names", "submodule", "cpuaccel", "torchao"],
+)
+def test_every_order_of_imports(imports: str) -> None:
+    assert run_python(imports + _QUANTIZE) == "1"
 
 
 def test_switched_on_after_torchao_was_imported() -> None:
