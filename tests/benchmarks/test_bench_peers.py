@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from quant._engine import needs_front_end
 from rich.console import Console
 from torch import nn
 
@@ -102,9 +103,8 @@ def test_preparing_is_silent_and_leaves_no_trace(capsys, monkeypatch):
     assert capsys.readouterr().out == ""
 
 
+@needs_front_end
 def test_fuse_is_missing_until_the_plugin_has_it(monkeypatch):
-    if _plugin.missing():
-        pytest.skip("cpuaccel is not installed")
     import cpuaccel.quant
 
     monkeypatch.setattr(cpuaccel.quant, "fuse", None, raising=False)

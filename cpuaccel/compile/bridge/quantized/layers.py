@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.compile.bridge import matmul
-from cpuaccel.compile.bridge._arguments import arguments_of, int_list, only_user
+from cpuaccel.compile.bridge._arguments import arguments_of, int_list, only_user, same_sizes
 from cpuaccel.compile.bridge.activations import activation_of
 from cpuaccel.compile.bridge.plan_text import Attribute, Operation, Value
 from cpuaccel.compile.bridge.quantized.quantize_chain import Matches, QuantizeChain
@@ -32,6 +32,7 @@ from cpuaccel.compile.bridge.translation import Translation, Unit
 
 _aten: Any = torch.ops.aten
 _CODES = 255
+_COPIES = (_aten.clone.default, _aten.expand.default)
 
 _ACTIVATIONS_OF = {
     "q_conv": ("relu", "hardswish", "silu"),
@@ -242,7 +243,12 @@ def _layer_at(translation: Translation, node: Node) -> _Layer | None:
         return _convolution(translation, node)
     if node.target is _aten.linear.default:
         given = arguments_of(node)
-        return _product(translation, [node], given["input"], given["weight"], given["bias"])
+        src, copies = _before_copies(given["input"])
+        nodes = [*reversed(copies), node]
+        layer = _product(translation, nodes, src, given["weight"], given["bias"])
+        if layer is not None and copies:
+            translation.look_through(node, layer.weight)
+        return layer
     if node.target is _aten.addmm.default:
         given = arguments_of(node)
         bias = given["self"]
@@ -286,15 +292,27 @@ def _rows_product(
         return None
     rows = matmul.rows(translation, node, src)
     a, nodes = (src, [node]) if rows is None else (rows[0], [node, rows[1]])
-    between = [src] if a is not src else []
-    if a.target is _aten.clone.default and only_user(a) is not None:
-        # Before rows that are not contiguous are flattened. The step reads them as they are.
-        between.append(a)
-        a = source_of(a)
+    a, copies = _before_copies(a)
+    between = [src, *copies] if rows is not None else copies
     layer = _product(translation, nodes, a, source, bias)
     if layer is not None:
         translation.look_through(node, weight, *between)
     return layer
+
+
+def _before_copies(src: Node) -> tuple[Node, list[Node]]:
+    """Return what copies of rows that are not in order are made of, and the copies.
+
+    torch copies such rows before it flattens them. The step reads them as they are.
+    """
+    copies: list[Node] = []
+    while src.target in _COPIES and only_user(src) is not None:
+        before = source_of(src)
+        if not same_sizes(before.meta["val"].shape, src.meta["val"].shape):
+            break
+        copies.append(src)
+        src = before
+    return src, copies
 
 
 def _product(
