@@ -149,8 +149,18 @@ def test_the_setting_and_the_switch(model: GraphModule) -> None:
 def test_calls_that_need_gradients_run_the_model(model: GraphModule) -> None:
     with torch.enable_grad():
         _assert_model_ran(model, _images())
-    with torch.autocast("cpu"):
-        _assert_model_ran(model, _images())
+
+
+def test_autocast(model: GraphModule) -> None:
+    """The plan's layers are integers too, and its results have autocast's dtype."""
+    x = _images()
+    exact = _assert_plan_ran(model, x)
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype):
+            found = _assert_plan_ran(model, x)
+            assert found.dtype == _plain(model, x).dtype == dtype
+        assert (found - exact).abs().max() <= exact.abs().max() / 128
+    assert torch.equal(_assert_plan_ran(model, x), exact)
 
 
 def test_tensors_of_other_devices_run_the_model(model: GraphModule) -> None:

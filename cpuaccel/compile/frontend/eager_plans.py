@@ -147,7 +147,6 @@ class _Plans:
             and _engine_state.is_enabled()
             and bool(config.get(self._origin.setting))
             and not are_plain()
-            and not torch.is_autocast_enabled("cpu")
             and get_tracing_state() is None
             and function_stack_length() == 0
             and not has_any_global_hook()  # they would be called for modules that only plans have
