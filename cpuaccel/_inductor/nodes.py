@@ -29,3 +29,19 @@ def computed(node: Node) -> Any:
     op: Any = node.target
     args, kwargs = map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
     return op(*args, **kwargs)
+
+
+def copied_views(graph: Graph, views: list[Node], source: Node, copies: dict[Node, Node]) -> Node:
+    """Return what view ops, each of the one before, make of `source`.
+
+    `copies` has the copy of each view op that was copied before.
+    """
+    for view in views:
+        if view not in copies:
+            before: Any = view.args[0]
+            with graph.inserting_after(view):
+                copies[view] = graph.node_copy(view)
+            copies[view].replace_input_with(before, source)
+            copies[view].meta = {**view.meta, "val": computed(copies[view])}
+        source = copies[view]
+    return source

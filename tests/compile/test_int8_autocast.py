@@ -74,10 +74,12 @@ def test_layers_run_on_integers(name: str, way: str, quantized: Any) -> None:
     make, sizes, layers = MODELS[name]
     x = torch.randn(*sizes)
     model = quantized(make().eval(), x)
+    autocast = torch.autocast("cpu", torch.bfloat16)
     with cpuaccel.enabled(False):
         exact = model(x)
-    with torch.autocast("cpu", torch.bfloat16):
-        eager = model(x)
+        with autocast:
+            eager = model(x)
+    with autocast:
         found = WAYS[way](model, x)(x)
     assert found.dtype == eager.dtype == torch.bfloat16
     scale = exact.abs().max()

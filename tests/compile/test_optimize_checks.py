@@ -119,7 +119,7 @@ def test_integers_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused.runs == "model"
 
 
-@needs_torch_ao  # autocast does run PT2E's layers in bf16
+@needs_torch_ao  # the reason is convert_fx's: a PT2E model may have float layers
 def test_integers_are_no_floats_under_autocast() -> None:
     model = quantized(net())
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():

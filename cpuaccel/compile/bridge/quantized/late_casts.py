@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from cpuaccel._inductor.nodes import call, computed
+from cpuaccel._inductor.nodes import call, computed, copied_views
 from cpuaccel.compile.bridge._arguments import only_user
 from cpuaccel.compile.bridge.quantized.quantize_chain import is_function
 from cpuaccel.compile.bridge.quantized.tensors import (
@@ -86,7 +86,10 @@ def _origin(node: Node) -> Node:
 def _put_behind(
     graph: Graph, layer: Node, operands: dict[Node, list[Node]], copies: dict[Node, Node]
 ) -> None:
-    floats = {each: _in_float(graph, path, copies) for each, path in operands.items()}
+    floats = {
+        each: copied_views(graph, views, source_of(cast), copies)
+        for each, (cast, *views) in operands.items()
+    }
     with graph.inserting_before(layer):
         made = graph.node_copy(layer, floats.__getitem__)
         made.meta = {**layer.meta, "val": computed(made)}
@@ -94,24 +97,10 @@ def _put_behind(
     cast.meta = {**layer.meta, **cast.meta}
     layer.replace_all_uses_with(cast)
     graph.erase_node(layer)
-    for node in (each for path in operands.values() for each in reversed(path)):
-        if not node.users and not node._erased:
+    for node in sorted({each for path in operands.values() for each in path}, reverse=True):
+        if not node.users:
             graph.erase_node(node)
     _drop_before_float(graph, _behind_view_ops(graph, cast))
-
-
-def _in_float(graph: Graph, path: list[Node], copies: dict[Node, Node]) -> Node:
-    """Return what the view ops of `path` make of the source of its cast."""
-    cast, *views = path
-    node = source_of(cast)
-    for view in views:
-        if view not in copies:
-            with graph.inserting_before(view):
-                copies[view] = graph.node_copy(view)
-            copies[view].replace_input_with(source_of(view), node)
-            copies[view].meta = {**view.meta, "val": computed(copies[view])}
-        node = copies[view]
-    return node
 
 
 def _behind_view_ops(graph: Graph, cast: Node) -> Node:

@@ -10,7 +10,7 @@ import operator
 
 from torch.fx import Graph, Node
 
-from cpuaccel._inductor.nodes import computed
+from cpuaccel._inductor.nodes import copied_views
 from cpuaccel.compile.bridge.quantized.tensors import (
     DEQUANTIZE,
     QUANTIZE,
@@ -62,14 +62,7 @@ def _move(graph: Graph, before: list[Node], last: Node, moved: dict[Node, Node])
     reader = split or last
     if not view_ops:
         return
-    integers = source_of(dequantize)
-    for view in view_ops:
-        if view not in moved:
-            with graph.inserting_after(view):
-                moved[view] = graph.node_copy(view)
-            moved[view].replace_input_with(source_of(view), integers)
-            moved[view].meta = {**view.meta, "val": computed(moved[view])}
-        integers = moved[view]
+    integers = copied_views(graph, view_ops, source_of(dequantize), moved)
     behind = view_ops[-1]
     made = _dequantized(integers, dequantize)
     if made is None:
