@@ -1,8 +1,8 @@
 """The tiers of the Python tests: `make test` runs the small one, `make test-full` and pytest all.
 
-CPUACCEL_TEST_TIER=small leaves out the modules of FULL_ONLY, and runs at most MAX_CASES cases of a
-parametrized test, or MAX_SLOW_CASES of a test in SLOW: evenly spaced ones, the first included, so
-that every run has the same cases.
+CPUACCEL_TEST_TIER=small leaves out the modules and tests of FULL_ONLY, and runs at most MAX_CASES
+cases of a parametrized test, or MAX_SLOW_CASES of a test in SLOW: evenly spaced ones, the first
+included, so that every run has the same cases.
 """
 
 from __future__ import annotations
@@ -21,16 +21,42 @@ SLOW = {
     "compile/test_backend.py::test_dynamic_sizes",
     "compile/test_converted_eager_models.py::test_changes_are_followed",
     "compile/test_converted_models.py::test_it_is_one_graph_of_integers",
+    "compile/test_int8_autocast.py::test_layers_run_on_integers",
     "compile/test_int8_exact.py::test_it_is_exact",
     "compile/test_linear_layouts.py::test_attention_copies_nothing",
+    "compile/test_linear_layouts.py::test_layers",
+    "compile/test_mutations.py::test_a_mutated_tensor_that_is_read_elsewhere_is_a_fallback",
+    "compile/test_mutations.py::test_one_region_updates_the_cache",
     "compile/test_patterns.py::test_unsupported_ops_run_on_inductor_and_are_reported",
     "compile/test_plan_cache.py::test_a_constant_that_changes_is_followed",
     "compile/test_quantized_norms.py::test_one_step",
+    "compile/test_resizing.py::test_between_layers",
+    "compile/test_resizing.py::test_left_to_inductor",
+    "compile/test_resizing.py::test_other_modes_are_torchs",
+    "gnn/test_inductor.py::test_compiled_graphs_take_the_negative_numbers_that_eager_takes",
     "gnn/test_inductor.py::test_compiled_training_step",
+    "gnn/test_transforms.py::test_compiled_layers",
     "prepack/test_never_stale.py::test_a_weight_that_others_hold_is_not_packed",
+    "quant/legacy/test_converted.py::test_computes_what_the_saved_model_computes",
+    "quant/legacy/test_converted.py::test_optimized_it_returns_the_same_bytes",
+    "quant/legacy/test_eager.py::test_fills_the_model_of_the_user",
+    "quant/legacy/test_plans.py::test_eager_calls_return_what_optimize_returns",
+    "quant/test_fuse_modules.py::test_a_state_dict_that_lacks_something",
     "quant/test_fuse_modules.py::test_copies",
+    "quant/test_pt2e_ranges.py::test_plans_run_all_ranges_in_int8",
+    "quant/test_pt2e_ways.py::test_compiled",
     "quant/test_pt2e_ways.py::test_eager_and_optimized",
+    "quant/test_pt2e_ways.py::test_exported_saved_and_optimized",
+    "quant/test_pt2e_ways.py::test_saved_and_loaded",
+    "test_quiet.py::test_warnings_are_torchs",
+    "test_without_torch_ao.py::test_each_way_is_blocked",
     "torchao_int8/test_hook.py::test_every_order_of_imports",
+    "torchao_int8/test_plans.py::test_a_function_that_two_read_stays",
+    "torchao_int8/test_plans.py::test_a_saved_plan_has_the_steps",
+    "torchao_int8/test_plans.py::test_a_sum_and_a_norm_are_one_step",
+    "torchao_int8/test_plans.py::test_an_activation_is_part_of_the_step",
+    "torchao_int8/test_plans.py::test_layers_give_the_bits_of_eager_mode",
+    "torchao_int8/test_plans.py::test_layers_of_one_source_share_its_integers",
 }
 """Parametrized tests each of whose cases compiles a model or starts a process."""
 
@@ -43,11 +69,15 @@ FULL_ONLY = {
     "benchmarks/test_bench_gnn_roofline.py": "runs whole benchmarks",
     "benchmarks/test_bench_memory.py": "runs whole benchmarks",
     "benchmarks/test_bench_models.py": "runs whole benchmarks",
+    "benchmarks/test_bench_pt2e.py": "runs whole benchmarks",
     "benchmarks/test_bench_teams.py": "runs whole benchmarks",
+    "benchmarks/test_bench_torchao.py": "runs whole benchmarks",
     "compile/test_accuracy.py": "trains and compares models",
     "compile/test_aot.py": "compiles C++ with AOTInductor",
+    "compile/test_backend.py::test_a_graph_from_the_disk_is_explained_too": "compiles in processes",
     "compile/test_bf16.py": "compiles bf16 models; test_single_ops and test_patterns have bf16 too",
     "compile/test_concat_chains.py": "dense networks of many sizes",
+    "compile/test_dynamic_shapes.py::test_batches_and_lengths_of_an_encoder": "a whole encoder",
     "compile/test_merged_groups.py": "grouped convolutions of AMX",
     "compile/test_nets.py": "torchvision's networks",
     "compile/test_onednn_corner_cases.py": "known bugs of oneDNN, one process each",
@@ -71,9 +101,11 @@ FULL_ONLY = {
     "quant/test_models.py": "whole models",
     "quant/test_pt2e_aot.py": "compiles C++ with AOTInductor",
     "quant/test_saved_modules.py": "saved models of every form",
+    "test_memory.py::test_small_tensors_age_what_is_kept": "waits for memory to age",
+    "test_package.py::test_runs_on_a_haswell": "an emulated CPU",
     "torchao_int8/test_aot.py": "compiles C++ with AOTInductor",
 }
-"""Modules of the full tier, with what makes them long."""
+"""Modules and tests of the full tier, with what makes them long."""
 
 
 def is_small() -> bool:
@@ -85,8 +117,10 @@ def split(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item
     """Return the items of the small tier, and all others."""
     functions: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if _in_tests(item.nodeid.split("::")[0]) not in FULL_ONLY:
-            functions[item.nodeid.split("[")[0]].append(item)
+        function = item.nodeid.split("[")[0]
+        module = function.split("::")[0]
+        if FULL_ONLY.keys().isdisjoint({_in_tests(module), _in_tests(function)}):
+            functions[function].append(item)
     small = {
         id(case)
         for name, cases in functions.items()

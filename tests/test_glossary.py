@@ -150,8 +150,9 @@ class Finder:
 
     def find(self, file: str, text: str) -> Iterator[Hit]:
         """The places in the path (line 0) and in the text of a file."""
-        for number, line in enumerate([file, *text.splitlines()]):
-            for pattern in self._names:
+        names = [each for each in self._names if each.text in text or each.text in file]
+        for number, line in enumerate([file, *text.splitlines()] if names else []):
+            for pattern in names:
                 if pattern.name.search(line) and not _is_allowed(pattern, file, line):
                     yield Hit(file, number, pattern)
         yield from self._find_phrases(file, [(word, 0) for word, _ in split_words(file)])

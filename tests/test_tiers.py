@@ -1,4 +1,4 @@
-"""tests/_tiers.py: the modules that it names exist, and its samples are spaced evenly."""
+"""tests/_tiers.py: what it names exists, and its samples are spaced evenly."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ import _tiers
 import pytest
 
 
-@pytest.mark.parametrize("module", _tiers.FULL_ONLY)
-def test_a_module_of_the_full_tier_exists(module: str) -> None:
-    assert (Path(__file__).parent / module).is_file()
+def _exists(name: str) -> bool:
+    module, _, function = name.partition("::")
+    text = (Path(__file__).parent / module).read_text()
+    return not function or f"\ndef {function}(" in text
+
+
+@pytest.mark.parametrize("name", _tiers.FULL_ONLY)
+def test_what_the_full_tier_alone_has_exists(name: str) -> None:
+    assert _exists(name)
+    case = "" if "::" in name else "::test_anything"
+    items = _items(f"tests/{name}{case}[1]")
+    assert _tiers.split(items) == ([], items)
 
 
 def _items(*ids: str) -> list[Any]:
@@ -28,8 +37,7 @@ def test_a_function_keeps_its_first_cases_evenly_spaced() -> None:
 
 @pytest.mark.parametrize("name", sorted(_tiers.SLOW))
 def test_a_slow_test_exists_and_keeps_two_cases(name: str) -> None:
-    module, function = name.split("::")
-    assert f"\ndef {function}(" in (Path(__file__).parent / module).read_text()
+    assert _exists(name)
     cases = _items(*(f"tests/{name}[{number}]" for number in range(10)))
     assert _tiers.split(cases)[0] == cases[::5]
 
