@@ -155,6 +155,14 @@ TEST_P(QuantizeByRowTest, GivenScalesAndStrides) {
   for (size_t i = 0; i < dst.size(); ++i) {
     ASSERT_EQ(dst[i], expected[i / K]);
   }
+  const GuardedVector<int32_t> foreign{16384, -16385, std::numeric_limits<int32_t>::max(),
+                                       std::numeric_limits<int32_t>::min()};
+  call.given_zero_points = foreign.data();
+  quantize_by_row(call, GetParam().function);
+  const int limits[] = {127, -128, 127, -128};
+  for (size_t i = 0; i < dst.size(); ++i) {
+    ASSERT_EQ(dst[i], limits[i / K]);
+  }
   src[0] = std::numeric_limits<float>::infinity();
   src[static_cast<size_t>(stride)] = std::numeric_limits<float>::quiet_NaN();
   call.given = 1;

@@ -1,5 +1,7 @@
-// The loops of quantize_by_row on a vector class V of kernels/float_vectors. The conversions to and
-// from floats are plain loops, which the compiler vectorizes. Included by ISA sources.
+// The loops of quantize_by_row on a vector class V of kernels/float_vectors, which also has
+// store_bytes: kByteVectors vectors, rounded to nearest even, plus a zero point, as int8. They lie
+// within int8's range after the addition. The conversions to floats are plain loops, which the
+// compiler vectorizes. Included by ISA sources.
 #pragma once
 
 #include <algorithm>
@@ -77,23 +79,27 @@ RowRange range_of(const void* src, DataType type, int64_t K) {
   return range;
 }
 
+// Clamping before rounding gives the same integers, because the limits are integers.
 template <typename V>
 void quantize_row(const void* src, DataType type, int8_t* dst, int64_t K, const RowQuantizer& by) {
   using Vector = typename V::Vector;
-  alignas(64) float block[kBlock], values[kBlock];
-  const Vector inverse_scale = V::set1(by.inverse_scale), zero_point = V::set1(by.zero_point);
-  const Vector low = V::set1(by.low), high = V::set1(by.high);
+  constexpr int64_t kBytes = V::kByteVectors * V::kLanes;
+  alignas(64) float block[kBlock];
+  const Vector inverse_scale = V::set1(by.inverse_scale);
+  const Vector low = V::set1(by.low - by.zero_point), high = V::set1(by.high - by.zero_point);
+  const auto zero_point = static_cast<int32_t>(by.zero_point);
   for (int64_t k = 0; k < K; k += kBlock) {
     const int64_t count = std::min(kBlock, K - k);
     const float* from = block_at(src, type, k, count, block);
-    for (int64_t i = 0; i < kBlock; i += V::kLanes) {
-      const Vector rounded = V::round(V::multiply(V::load(from + i), inverse_scale));
-      V::store(values + i, V::min(V::max(V::add(rounded, zero_point), low), high));
-    }
     int8_t bytes[kBlock];
     int8_t* to = count == kBlock ? dst + k : bytes;
-    for (int64_t i = 0; i < kBlock; ++i) {
-      to[i] = static_cast<int8_t>(static_cast<int32_t>(values[i]));
+    for (int64_t i = 0; i < kBlock; i += kBytes) {
+      Vector limited[V::kByteVectors];
+      for (int64_t j = 0; j < V::kByteVectors; ++j) {
+        const Vector x = V::multiply(V::load(from + i + j * V::kLanes), inverse_scale);
+        limited[j] = V::min(V::max(x, low), high);
+      }
+      V::store_bytes(to + i, limited, zero_point);
     }
     if (count < kBlock) {
       std::memcpy(dst + k, bytes, static_cast<size_t>(count));

@@ -25,6 +25,9 @@ constexpr int64_t kGrain = 16384;
 
 constexpr float kSmallestScale = 0x1p-23f;
 
+// The zero points of int8 lie within it. The ISAs' loops work with 16 bits.
+constexpr int32_t kMostZeroPoint = 1 << 14;
+
 struct Chosen {
   float scale;
   int32_t zero_point;
@@ -129,11 +132,13 @@ class Rows {
       std::fill_n(dst, call_.K, int8_t{0});
       return;
     }
-    kernels_.quantize(row(m), call_.type, dst, call_.K,
-                      {.inverse_scale = 1.0f / chosen.scale,
-                       .zero_point = static_cast<float>(chosen.zero_point),
-                       .low = static_cast<float>(call_.low),
-                       .high = static_cast<float>(call_.high)});
+    const bool fits = chosen.zero_point >= -kMostZeroPoint && chosen.zero_point <= kMostZeroPoint;
+    const auto* quantize = fits ? kernels_.quantize : quantize_by_row_ref().quantize;
+    quantize(row(m), call_.type, dst, call_.K,
+             {.inverse_scale = 1.0f / chosen.scale,
+              .zero_point = static_cast<float>(chosen.zero_point),
+              .low = static_cast<float>(call_.low),
+              .high = static_cast<float>(call_.high)});
   }
 
   const QuantizeByRow& call_;
