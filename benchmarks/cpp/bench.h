@@ -79,10 +79,10 @@ struct Family {
 };
 
 #define CPUACCEL_BENCH_FAMILIES(row)                                                           \
-  row(attention) row(conv_f32) row(dwconv) row(gemm) row(gemm_bf16) row(qattention) row(qconv) \
-      row(qgemm) row(avgpool) row(binary) row(channel_affine) row(clamp) row(dequantize)       \
-          row(maxpool) row(minmax) row(quantize) row(read_ahead) row(spmm) row(lookup_table)   \
-              row(transpose)
+  row(attention) row(conv_f32) row(dwconv) row(gemm) row(gemm_bf16) row(gemm_wq) row(qgemm_wq) \
+      row(qattention) row(qconv) row(qgemm) row(avgpool) row(binary) row(channel_affine)       \
+          row(clamp) row(dequantize) row(maxpool) row(minmax) row(quantize) row(read_ahead)    \
+              row(spmm) row(lookup_table) row(transpose)
 
 #define CPUACCEL_DECLARE(name) Family bench_##name();
 CPUACCEL_BENCH_FAMILIES(CPUACCEL_DECLARE)

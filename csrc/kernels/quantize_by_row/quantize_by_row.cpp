@@ -133,7 +133,7 @@ class Rows {
       return;
     }
     const bool fits = chosen.zero_point >= -kMostZeroPoint && chosen.zero_point <= kMostZeroPoint;
-    const auto* quantize = fits ? kernels_.quantize : quantize_by_row_ref().quantize;
+    const auto quantize = fits ? kernels_.quantize : quantize_by_row_ref().quantize;
     quantize(row(m), call_.type, dst, call_.K,
              {.inverse_scale = 1.0f / chosen.scale,
               .zero_point = static_cast<float>(chosen.zero_point),

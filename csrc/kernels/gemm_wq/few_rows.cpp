@@ -1,0 +1,115 @@
+#include "kernels/gemm_wq/few_rows.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/scratch.h"
+#include "kernels/gemm/half.h"
+#include "kernels/gemm/pieces.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// Multiply-adds per thread; about 10 us of work.
+constexpr int64_t kThreadWork = 1 << 20;
+
+// The number of rows that a tile's function is made for.
+int64_t width_of(int64_t rows) { return rows <= 2 ? rows : round_up(rows, 2); }
+
+// Up to kFewRows rows as WqTile reads them, with the sums of their groups.
+class Rows {
+ public:
+  Rows(const GemmWqCall& call, const GemmWqKernels& kernels)
+      : call_(call),
+        format_(call.weights->format()),
+        groups_(call.weights->layout().groups),
+        padded_(round_up(format_.group, format_.run())),
+        width_(width_of(call.M)),
+        places_(format_.bits == 4 ? kernels.places4 : kernels.places8) {
+    const auto count = static_cast<size_t>(groups_ * (padded_ + 1) * width_ + call.weights->K());
+    values_ = static_cast<float*>(scratch(ScratchSlot::gemm_a, count * sizeof(float)));
+    sums_ = values_ + groups_ * padded_ * width_;
+    row_ = sums_ + groups_ * width_;
+    std::fill(values_, row_, 0.0f);
+    for (int64_t m = 0; m < call.M; ++m) {
+      pack(m);
+    }
+  }
+
+  int64_t width() const { return width_; }
+  const float* values() const { return values_; }
+  const float* sums() const { return sums_; }
+
+ private:
+  // Row m as floats.
+  const float* row(int64_t m) const {
+    const auto* from = static_cast<const std::byte*>(call_.src) +
+                       m * call_.src_stride * data_type_size(call_.src_type);
+    const auto* halves = reinterpret_cast<const uint16_t*>(from);
+    const int64_t K = call_.weights->K();
+    switch (call_.src_type) {
+      case DataType::f32:
+        return reinterpret_cast<const float*>(from);
+      case DataType::bf16:
+        std::transform(halves, halves + K, row_, bf16_to_float);
+        return row_;
+      default:
+        std::transform(halves, halves + K, row_, f16_to_float);
+        return row_;
+    }
+  }
+
+  void pack(int64_t m) const {
+    const float* from = row(m);
+    for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
+      float* to = values_ + g * padded_ * width_ + m;
+      float sums[4] = {};
+      for (int64_t k = 0; k < format_.group; ++k) {
+        to[k * width_] = from[k] * places_[static_cast<size_t>(k % 4)];
+        sums[k % 4] += from[k];
+      }
+      sums_[g * width_ + m] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+  }
+
+  const GemmWqCall& call_;
+  const WqFormat& format_;
+  const int64_t groups_, padded_, width_;
+  const std::array<float, 4> places_;
+  float *values_, *sums_, *row_;
+};
+
+void store(const GemmWqCall& call, const float* sums, int64_t n0) {
+  const int64_t count = std::min(kWqColumns, call.weights->N() - n0);
+  for (int64_t m = 0; m < call.M; ++m, sums += kWqColumns) {
+    auto* to = static_cast<std::byte*>(call.dst) +
+               (m * call.dst_stride + n0) * data_type_size(call.dst_type);
+    for (int64_t j = 0; j < count; ++j) {
+      const float bias = call.bias != nullptr ? call.bias[n0 + j] : 0.0f;
+      float_to_element(sums[j] + bias, to, call.dst_type, j);
+    }
+  }
+}
+
+}  // namespace
+
+void few_rows(const GemmWqCall& call, const GemmWqKernels& kernels) {
+  const WqWeights& weights = *call.weights;
+  const Rows rows(call, kernels);
+  const int64_t work = std::max<int64_t>(call.M, 4) * kWqColumns * (weights.K() + 1);
+  for_each_piece(weights.panels(), kThreadWork / work + 1, [&](int64_t panel) {
+    alignas(64) float sums[kFewRows * kWqColumns] = {};  // no group writes them if K is 0
+    kernels.tile({.rows = rows.values(),
+                  .row_sums = rows.sums(),
+                  .width = rows.width(),
+                  .panel = weights.panel(panel),
+                  .format = &weights.format(),
+                  .layout = &weights.layout(),
+                  .K = weights.K(),
+                  .sums = sums});
+    store(call, sums, panel * kWqColumns);
+  });
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,84 @@
+// Family gemm_wq: matrix product of floats by weights of 4 or 8 bits (weights.h).
+//
+//   dst[m,n] = sum over k of src[m,k] * weights[k,n] + bias[n]
+//
+// src M x K and dst M x N of f32, bf16 or f16. All arithmetic is f32. Up to kFewRows rows:
+//
+//   sum over g of scale[g,n] * (sum over k in g of src[m,k] * code[k,n]
+//                               - zero[g,n] * sum over k in g of src[m,k])
+//
+// where the code may have the center subtracted before, and zeros of kind `reals` are added behind.
+// More rows: weights[k,n] is rounded to f32, and family gemm multiplies.
+//
+// Error: (K + 3) * 2^-24 of the sum over k of |src * scale| * (|code| + |zero|), of which the sum
+// of `reals` is (|code - center| * |scale| + |real|) * |src|; and the rounding to dst's type.
+//
+// Bound: up to 8 rows, reading the weights once; more rows, M * N * K fma of f32.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/api.h"
+#include "base/data_type.h"
+#include "kernels/gemm_wq/weights.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+// A panel times up to 8 rows, which are packed: x of row m and k is at
+// rows[k * width + m] * places[k % 4] of the kernel. Each group begins at a new run, behind zeros.
+struct WqTile {
+  const float* rows = nullptr;
+  const float* row_sums = nullptr;  // group by group, `width` each: the sums of the group's x
+  int64_t width = 0;                // 1, 2, 4, 6 or 8
+  const std::byte* panel = nullptr;
+  const WqFormat* format = nullptr;
+  const WqLayout* layout = nullptr;
+  int64_t K = 0;
+  float* sums = nullptr;  // 32 for each row; written
+};
+
+// Weights of a panel as floats: element (k, n) for k in [k0, k0 + depth) and n in [column, column +
+// columns) goes to dst[(k - k0) * nr + n - column]. Columns are whole vectors.
+struct WqUnpack {
+  const std::byte* panel = nullptr;
+  const WqFormat* format = nullptr;
+  const WqLayout* layout = nullptr;
+  int64_t k0 = 0, depth = 0;
+  int64_t column = 0, columns = 0;
+  int64_t nr = 0;
+  float* dst = nullptr;
+};
+
+struct GemmWqKernels {
+  std::array<float, 4> places4, places8;  // for codes of 4 and of 8 bits
+  void (*tile)(const WqTile& tile);
+  void (*unpack)(const WqUnpack& unpack);
+};
+using GemmWqFunction = const GemmWqKernels&();
+
+#define CPUACCEL_KERNEL(name) GemmWqFunction gemm_wq_##name;
+#include "kernels/gemm_wq/kernels.inc"
+#undef CPUACCEL_KERNEL
+
+CPUACCEL_API std::span<const KernelRow<GemmWqFunction>> gemm_wq_kernels();
+
+struct GemmWqCall {
+  const WqWeights* weights = nullptr;
+  int64_t M = 0;
+  const void* src = nullptr;
+  DataType src_type = DataType::f32;
+  int64_t src_stride = 0;  // elements from a row to the next
+  void* dst = nullptr;
+  DataType dst_type = DataType::f32;
+  int64_t dst_stride = 0;
+  const float* bias = nullptr;  // N; null means zeros
+};
+
+// Runs the best usable row, or `row`, on all of torch's threads.
+CPUACCEL_API void gemm_wq(const GemmWqCall& call);
+CPUACCEL_API void gemm_wq(const GemmWqCall& call, GemmWqFunction* row);
+
+}  // namespace cpuaccel::kernels

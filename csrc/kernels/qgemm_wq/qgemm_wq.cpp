@@ -1,0 +1,148 @@
+#include "kernels/qgemm_wq/qgemm_wq.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "base/scratch.h"
+#include "kernels/gemm/half.h"
+#include "kernels/gemm/pieces.h"
+#include "kernels/round_up.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+constexpr std::array kRows{
+#define CPUACCEL_KERNEL(name) CPUACCEL_ROW(KernelRow<QgemmWqFunction>, name, qgemm_wq_##name)
+#include "kernels/qgemm_wq/kernels.inc"
+#undef CPUACCEL_KERNEL
+};
+
+// Multiply-adds per thread; about 10 us of work.
+constexpr int64_t kThreadWork = 1 << 22;
+constexpr int64_t kTileRows = 8;
+// Bytes of rows that are packed by one thread.
+constexpr int64_t kPackGrain = 65536;
+
+class Product {
+ public:
+  Product(const QgemmWqCall& call, QgemmWqFunction* tile)
+      : call_(call),
+        tile_(tile),
+        weights_(*call.weights),
+        format_(weights_.format()),
+        groups_(weights_.layout().groups),
+        padded_(round_up(format_.group, format_.run())),
+        tiles_(divide_up(call.M, kTileRows)) {
+    const int64_t sums = tiles_ * kTileRows * groups_;
+    const int64_t bytes = tiles_ * kTileRows * groups_ * padded_;
+    auto* memory = static_cast<std::byte*>(
+        scratch(ScratchSlot::gemm_a, static_cast<size_t>(bytes + sums * int64_t{sizeof(float)})));
+    rows_ = reinterpret_cast<int32_t*>(memory);
+    sums_ = reinterpret_cast<float*>(memory + bytes);
+  }
+
+  void run() const {
+    for_each_piece(tiles_, kPackGrain / (kTileRows * (weights_.K() + 1)) + 1,
+                   [&](int64_t tile) { pack(tile); });
+    const int64_t work = std::max<int64_t>(call_.M, 4) * kWqColumns * (weights_.K() + 1);
+    for_each_piece(weights_.panels(), kThreadWork / work + 1,
+                   [&](int64_t panel) { multiply(panel); });
+  }
+
+ private:
+  int64_t rows_of(int64_t tile) const { return std::min(kTileRows, call_.M - tile * kTileRows); }
+  // The number of rows that the tile's function is made for.
+  int64_t width_of(int64_t tile) const {
+    const int64_t m = rows_of(tile);
+    return m <= 2 ? m : m <= 4 ? 4 : 8;
+  }
+  int32_t* packed(int64_t tile) const { return rows_ + tile * kTileRows * groups_ * padded_ / 4; }
+  float* sums(int64_t tile) const { return sums_ + tile * kTileRows * groups_; }
+
+  void pack(int64_t tile) const {
+    const int64_t width = width_of(tile);
+    std::fill_n(packed(tile), width * groups_ * padded_ / 4, 0);
+    std::fill_n(sums(tile), width * groups_, 0.0f);
+    for (int64_t i = 0; i < rows_of(tile); ++i) {
+      const int8_t* from = call_.src + (tile * kTileRows + i) * weights_.K();
+      for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
+        pack_group(from, packed(tile) + g * padded_ / 4 * width + i, width);
+        int64_t sum = 0;
+        for (int64_t k = 0; k < format_.group; ++k) {
+          sum += from[k];
+        }
+        sums(tile)[g * width + i] = static_cast<float>(sum);
+      }
+    }
+  }
+
+  void pack_group(const int8_t* from, int32_t* to, int64_t width) const {
+    const int64_t whole = format_.group / 4, rest = format_.group % 4;
+    for (int64_t run = 0; run < whole; ++run) {
+      std::memcpy(to + run * width, from + run * 4, 4);
+    }
+    if (rest > 0) {
+      std::memcpy(to + whole * width, from + whole * 4, static_cast<size_t>(rest));
+    }
+  }
+
+  void multiply(int64_t panel) const {
+    const WqLayout& layout = weights_.layout();
+    for (int64_t tile = 0; tile < tiles_; ++tile) {
+      alignas(64) float sums_of_tile[kTileRows * kWqColumns] = {};  // K may be 0
+      tile_({.rows = packed(tile),
+             .row_sums = sums(tile),
+             .width = width_of(tile),
+             .panel = weights_.panel(panel),
+             .format = &format_,
+             .layout = &layout,
+             .sums = sums_of_tile});
+      store(sums_of_tile, tile, panel);
+    }
+  }
+
+  void store(const float* sums_of_tile, int64_t tile, int64_t panel) const {
+    const int64_t n0 = panel * kWqColumns, count = std::min(kWqColumns, weights_.N() - n0);
+    const std::byte* of_weights = weights_.panel(panel) + weights_.layout().sums_offset();
+    for (int64_t i = 0; i < rows_of(tile); ++i, sums_of_tile += kWqColumns) {
+      const int64_t m = tile * kTileRows + i;
+      const float scale = call_.scales[m];
+      const auto zero_point =
+          static_cast<float>(call_.zero_points != nullptr ? call_.zero_points[m] : 0);
+      auto* to = static_cast<std::byte*>(call_.dst) +
+                 (m * call_.dst_stride + n0) * data_type_size(call_.dst_type);
+      for (int64_t j = 0; j < count; ++j) {
+        const float of_column = element_to_float(of_weights, DataType::f32, j);
+        const float bias = call_.bias != nullptr ? call_.bias[n0 + j] : 0.0f;
+        const float sum = __builtin_fmaf(-zero_point, of_column, sums_of_tile[j]);
+        float_to_element(__builtin_fmaf(scale, sum, bias), to, call_.dst_type, j);
+      }
+    }
+  }
+
+  const QgemmWqCall& call_;
+  QgemmWqFunction* const tile_;
+  const WqWeights& weights_;
+  const WqFormat& format_;
+  const int64_t groups_, padded_, tiles_;
+  int32_t* rows_;
+  float* sums_;
+};
+
+}  // namespace
+
+std::span<const KernelRow<QgemmWqFunction>> qgemm_wq_kernels() { return kRows; }
+
+void qgemm_wq(const QgemmWqCall& call, QgemmWqFunction* row) {
+  if (call.M > 0 && call.weights->N() > 0) {
+    Product(call, row).run();
+  }
+}
+
+void qgemm_wq(const QgemmWqCall& call) {
+  qgemm_wq(call, first_usable(qgemm_wq_kernels()).function);
+}
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,68 @@
+// Family qgemm_wq: matrix product of int8 rows by weights of 4 or 8 bits (gemm_wq/weights.h).
+//
+//   dst[m,n] = scale[m] * sum over k of (src[m,k] - zero_point[m]) * weights[k,n] + bias[n]
+//
+// src is what family quantize_by_row writes. Computed as
+//
+//   scale[m] * (sum over g of weights' scale[g,n] * (dot[g] - zero[g,n] * sum over k in g of src)
+//               - zero_point[m] * sum over k of weights[k,n]) + bias[n]
+//   dot[g] = sum over k in g of src[m,k] * code[k,n]
+//
+// Sums of integers are exact, and become f32 at the end of a group, and every kWqIntegers k. Zeros
+// of kind `reals` are added behind the group.
+//
+// Error of a sum: (2 groups + 6) * 2^-24 of the sum over k of |scale * weights' scale| *
+// (|src| + |zero_point|) * (|code| + |zero|); the rounding to dst's type.
+//
+// Bound: up to 8 rows, reading the weights once; more rows, M * N * K products of bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/api.h"
+#include "base/data_type.h"
+#include "kernels/gemm_wq/weights.h"
+#include "kernels/kernel_list.h"
+
+namespace cpuaccel::kernels {
+
+// Products of 255 * 128 of as many k fit int32.
+inline constexpr int64_t kWqIntegers = 32768;
+
+// A panel times up to 8 rows. Four bytes of row m and run r (4 k) are the dword rows[r * width +
+// m]. Each group begins at a new dword of codes, behind zeros.
+struct QgemmWqTile {
+  const int32_t* rows = nullptr;
+  const float* row_sums = nullptr;  // group by group, `width` each: the sums of the group's bytes
+  int64_t width = 0;                // 1, 2, 4 or 8
+  const std::byte* panel = nullptr;
+  const WqFormat* format = nullptr;
+  const WqLayout* layout = nullptr;
+  float* sums = nullptr;  // 32 for each row, written: the sum over the groups
+};
+using QgemmWqFunction = void(const QgemmWqTile& tile);
+
+#define CPUACCEL_KERNEL(name) QgemmWqFunction qgemm_wq_##name;
+#include "kernels/qgemm_wq/kernels.inc"
+#undef CPUACCEL_KERNEL
+
+CPUACCEL_API std::span<const KernelRow<QgemmWqFunction>> qgemm_wq_kernels();
+
+struct QgemmWqCall {
+  const WqWeights* weights = nullptr;
+  int64_t M = 0;
+  const int8_t* src = nullptr;           // M x K, dense
+  const float* scales = nullptr;         // M
+  const int32_t* zero_points = nullptr;  // M; null means zeros
+  void* dst = nullptr;
+  DataType dst_type = DataType::f32;  // or bf16, f16
+  int64_t dst_stride = 0;
+  const float* bias = nullptr;  // N; null means zeros
+};
+
+// Runs the best usable row, or `row`, on all of torch's threads.
+CPUACCEL_API void qgemm_wq(const QgemmWqCall& call);
+CPUACCEL_API void qgemm_wq(const QgemmWqCall& call, QgemmWqFunction* row);
+
+}  // namespace cpuaccel::kernels

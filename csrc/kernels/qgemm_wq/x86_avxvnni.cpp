@@ -1,0 +1,18 @@
+#include "kernels/qgemm_wq/products_avx2.h"
+#include "kernels/qgemm_wq/products_vnni.h"
+#include "kernels/qgemm_wq/tile_x86.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+struct Dot : Products8 {
+  CPUACCEL_INLINE static Int dot(Int sums, Int codes, Int bytes) {
+    return _mm256_dpbusd_avx_epi32(sums, codes, bytes);
+  }
+};
+
+}  // namespace
+
+void qgemm_wq_x86_avxvnni(const QgemmWqTile& t) { tile<VnniProducts<Dot, 4>>(t); }
+
+}  // namespace cpuaccel::kernels

@@ -1,0 +1,194 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "guarded.h"
+#include "kernel_rows.h"
+#include "kernels/gemm/half.h"
+#include "kernels/gemm_wq/gemm_wq.h"
+#include "threads.h"
+#include "wq_source.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+class GemmWqTest : public testing::TestWithParam<KernelRow<GemmWqFunction>> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, GemmWqTest, testing::ValuesIn(usable_rows(gemm_wq_kernels())),
+                         RowName());
+
+void check(std::mt19937& random, const WqSource& source, int64_t M, DataType type, bool biased,
+           GemmWqFunction* row) {
+  const int64_t N = source.N, K = source.K, src_stride = K + 3, dst_stride = N + 2;
+  const auto size = index(data_type_size(type));
+  std::normal_distribution<float> normal(0.0f, 1.0f);
+  GuardedVector<uint8_t> src(index(M * src_stride - (M > 0 ? 3 : 0)) * size);
+  GuardedVector<uint8_t> dst(index(M * dst_stride) * size);
+  GuardedVector<float> bias(index(N));
+  std::ranges::generate(bias, [&] { return normal(random); });
+  for (int64_t m = 0; m < M; ++m) {
+    for (int64_t k = 0; k < K; ++k) {
+      float_to_element(normal(random), src.data(), type, m * src_stride + k);
+    }
+  }
+  const WqWeights weights = source.packed();
+  gemm_wq({.weights = &weights,
+           .M = M,
+           .src = src.data(),
+           .src_type = type,
+           .src_stride = src_stride,
+           .dst = dst.data(),
+           .dst_type = type,
+           .dst_stride = dst_stride,
+           .bias = biased ? bias.data() : nullptr},
+          row);
+  const double own = type == DataType::f32 ? 0x1p-23 : type == DataType::bf16 ? 0x1p-8 : 0x1p-10;
+  for (int64_t n = 0; n < N; ++n) {
+    for (int64_t m = 0; m < M; ++m) {
+      double expected = biased ? static_cast<double>(bias[index(n)]) : 0.0, terms = 0.0;
+      for (int64_t k = 0; k < K; ++k) {
+        const double x =
+            static_cast<double>(element_to_float(src.data(), type, m * src_stride + k));
+        const WqSource::Term term = source.at(k, n);
+        expected += x * term.weight;
+        terms += std::abs(x) * term.error_unit;
+      }
+      const double allowed =
+          static_cast<double>(K + 3) * 0x1p-24 * terms + own * std::abs(expected) + 1e-7;
+      ASSERT_NEAR(static_cast<double>(element_to_float(dst.data(), type, m * dst_stride + n)),
+                  expected, allowed)
+          << M << "x" << N << "x" << K << " at " << m << ", " << n << ", bits "
+          << source.format.bits << ", group " << source.format.group;
+    }
+  }
+}
+
+TEST_P(GemmWqTest, EveryFormat) {
+  std::mt19937 random(1);
+  for (const WqFormat& format : wq_formats()) {
+    for (const int64_t M : {1, 3, 7, 20}) {
+      check(random, WqSource(random, format, 70, 96), M, DataType::f32, true, GetParam().function);
+    }
+  }
+}
+
+TEST_P(GemmWqTest, AllSizes) {
+  std::mt19937 random(2);
+  for (WqFormat format : {WqFormat{.bits = 4}, WqFormat{.bits = 8, .zeros = WqZeros::integers}}) {
+    for (const int64_t group : {8, 24, 64, 0}) {
+      for (const int64_t K : {1, 3, 7, 8, 24, 64, 192, 576}) {
+        format.group = group == 0 ? K : group;
+        if (K % format.group != 0) {
+          continue;
+        }
+        for (const int64_t N : {1, 31, 32, 33, 100}) {
+          const WqSource source(random, format, N, K);
+          for (const int64_t M : {1, 2, 4, 5, 8, 9, 13, 40}) {
+            check(random, source, M, DataType::f32, K % 2 == 0, GetParam().function);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmWqTest, EveryType) {
+  std::mt19937 random(3);
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::f16}) {
+    for (const int64_t M : {1, 6, 30}) {
+      check(random, WqSource(random, {.group = 16}, 45, 80), M, type, true, GetParam().function);
+    }
+  }
+}
+
+TEST_P(GemmWqTest, NothingToAddOrToDo) {
+  std::mt19937 random(4);
+  check(random, WqSource(random, {}, 20, 0), 3, DataType::f32, true, GetParam().function);
+  check(random, WqSource(random, {}, 20, 0), 30, DataType::f32, false, GetParam().function);
+  check(random, WqSource(random, {}, 20, 64), 0, DataType::f32, true, GetParam().function);
+  check(random, WqSource(random, {}, 0, 64), 4, DataType::f32, true, GetParam().function);
+}
+
+TEST_P(GemmWqTest, NansStayInTheirRows) {
+  std::mt19937 random(5);
+  const WqSource source(random, {.zeros = WqZeros::integers}, 40, 64);
+  const WqWeights weights = source.packed();
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const int64_t M : {3, 12}) {
+      GuardedVector<float> src(index(M * 64), 1.0f), dst(index(M * 40));
+      src[64 + 5] = bad;
+      gemm_wq({.weights = &weights,
+               .M = M,
+               .src = src.data(),
+               .src_stride = 64,
+               .dst = dst.data(),
+               .dst_stride = 40},
+              GetParam().function);
+      for (int64_t i = 0; i < M * 40; ++i) {
+        ASSERT_EQ(std::isfinite(dst[index(i)]), i / 40 != 1) << i;
+      }
+    }
+  }
+}
+
+TEST_P(GemmWqTest, ThreadsGiveTheSameBits) {
+  std::mt19937 random(6);
+  const WqSource source(random, {}, 300, 512);
+  const WqWeights weights = source.packed();
+  for (const int64_t M : {1, 5, 40}) {
+    GuardedVector<float> src(index(M * 512));
+    std::normal_distribution<float> normal(0.0f, 1.0f);
+    std::ranges::generate(src, [&] { return normal(random); });
+    std::vector<float> results[2];
+    for (const int threads : {1, 5}) {
+      const Threads count(threads);
+      GuardedVector<float> dst(index(M * 300));
+      gemm_wq({.weights = &weights,
+               .M = M,
+               .src = src.data(),
+               .src_stride = 512,
+               .dst = dst.data(),
+               .dst_stride = 300},
+              GetParam().function);
+      results[threads == 1 ? 0 : 1].assign(dst.begin(), dst.end());
+    }
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
+TEST(GemmWqList, EndsInRef) { EXPECT_EQ(gemm_wq_kernels().back().isa, Isa::ref); }
+
+TEST(WqWeights, DequantizeGivesTheFormula) {
+  std::mt19937 random(7);
+  for (const WqFormat& format : wq_formats()) {
+    const WqSource source(random, format, 37, 64);
+    const WqWeights weights = source.packed();
+    std::vector<float> column(64);
+    for (int64_t n = 0; n < 37; ++n) {
+      weights.dequantize(n, column.data());
+      for (int64_t k = 0; k < 64; ++k) {
+        const double weight = source.at(k, n).weight;
+        ASSERT_NEAR(static_cast<double>(column[index(k)]), weight, std::abs(weight) * 0x1p-24);
+      }
+    }
+  }
+}
+
+TEST(WqWeights, FormatsThatDoNotExist) {
+  EXPECT_THROW(WqWeights({.bits = 3}, 4, 32), std::invalid_argument);
+  EXPECT_THROW(WqWeights({.group = 12}, 4, 24), std::invalid_argument);
+  EXPECT_THROW(WqWeights({.group = 0}, 4, 32), std::invalid_argument);
+  EXPECT_THROW(WqWeights({.group = 32}, 4, 48), std::invalid_argument);
+  EXPECT_THROW(WqWeights({.group = 32}, -1, 32), std::invalid_argument);
+  EXPECT_NO_THROW(WqWeights({.group = 12}, 4, 12));
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
