@@ -57,6 +57,7 @@ SLOW = {
     "torchao_int8/test_plans.py::test_an_activation_is_part_of_the_step",
     "torchao_int8/test_plans.py::test_layers_give_the_bits_of_eager_mode",
     "torchao_int8/test_plans.py::test_layers_of_one_source_share_its_integers",
+    "torchao_intx/test_linear.py::test_compiled",
 }
 """Parametrized tests each of whose cases compiles a model or starts a process."""
 

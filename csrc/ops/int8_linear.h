@@ -53,6 +53,9 @@ at::Tensor int8_linear_by_kernel(const Int8Linear& call, Op counted, const char*
 // kernel supports. It has all derivatives and batching rules.
 at::Tensor int8_linear_by_torch(const Int8Linear& call);
 
+// What `quantize` = "row" makes of the input if it is not symmetric, in `arithmetic`.
+at::Tensor rounded_rows(const at::Tensor& input, at::ScalarType arithmetic);
+
 // (weight - weight_zero_point) * weight_scale in `type`.
 at::Tensor dequantized_weight(const at::Tensor& weight, const at::Tensor& weight_scale,
                               const std::optional<at::Tensor>& weight_zero_point,

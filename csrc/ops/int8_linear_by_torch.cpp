@@ -91,6 +91,23 @@ void check(const Int8Linear& call) {
   }
 }
 
+at::Tensor rounded_rows(const at::Tensor& input, at::ScalarType arithmetic) {
+  const std::optional<at::Tensor> none;
+  const Int8Linear call{.input = input,
+                        .weight = input,
+                        .weight_scale = input,
+                        .weight_zero_point = none,
+                        .bias = none,
+                        .quantize = "row",
+                        .symmetric = false,
+                        .scale = none,
+                        .zero_point = none,
+                        .low = -128,
+                        .high = 127};
+  const at::Tensor x = input.to(arithmetic).reshape({-1, input.size(-1)});
+  return quantized_rows(call, x, input.scalar_type()).reshape(input.sizes());
+}
+
 at::Tensor dequantized_weight(const at::Tensor& weight, const at::Tensor& weight_scale,
                               const std::optional<at::Tensor>& weight_zero_point,
                               at::ScalarType type) {

@@ -11,17 +11,25 @@ namespace {
 
 int64_t bytes_of(const CachedPackedWeight& packed) {
   return (packed.values.defined() ? static_cast<int64_t>(packed.values.nbytes()) : 0) +
-         (packed.int8 ? packed.int8->bytes : 0);
+         (packed.int8 ? packed.int8->bytes : 0) +
+         (packed.groups ? static_cast<int64_t>(packed.groups->bytes()) : 0);
 }
 
-// What tells the ISAs apart that pack differently: the width of a panel, or the row of qgemm's
-// list.
+// What tells the ISAs apart that pack differently: the width of a panel, the row of qgemm's list,
+// or nothing.
 int64_t isa_key(WeightForm form) {
-  if (form != WeightForm::int8) {
-    return panel_in_use(form == WeightForm::pairs);
+  switch (form) {
+    case WeightForm::int8: {
+      const auto rows = kernels::qgemm_kernels();
+      return &kernels::first_usable(rows) - rows.data();
+    }
+    case WeightForm::groups4:
+    case WeightForm::groups8:
+    case WeightForm::torch_int4:
+      return 0;
+    default:
+      return panel_in_use(form == WeightForm::pairs);
   }
-  const auto rows = kernels::qgemm_kernels();
-  return &kernels::first_usable(rows) - rows.data();
 }
 
 }  // namespace
@@ -56,13 +64,13 @@ std::shared_ptr<const kernels::QgemmWeights> PackedWeightCache::get_int8(const a
       .int8;
 }
 
-CachedPackedWeight PackedWeightCache::get(const at::Tensor& weight, WeightForm form,
+CachedPackedWeight PackedWeightCache::get(at::TensorList made_of, WeightForm form,
                                           const Make& make) {
   const int64_t panel = isa_key(form);
   std::shared_ptr<Entry> entry;
   {
     const std::scoped_lock lock(mutex_);
-    entry = find(weight, form, panel);
+    entry = find(made_of, form, panel);
   }
   // Bytes are read without the lock, so that other threads can run.
   const bool unchanged = entry && entry->watched.unchanged();
@@ -73,9 +81,9 @@ CachedPackedWeight PackedWeightCache::get(const at::Tensor& weight, WeightForm f
   }
   ++stats_.misses;
   drop_expired();
-  drop_changed(weight, entry.get());
+  drop_changed(made_of, entry.get());
   // Watched before it is read for packing: the next call notices a write in between.
-  entry = std::make_shared<Entry>(weight, form, panel);
+  entry = std::make_shared<Entry>(made_of, form, panel);
   entry->packed = make();
   const CachedPackedWeight packed = entry->packed;
   if (bytes_of(packed) <= stats_.capacity) {
@@ -87,12 +95,12 @@ CachedPackedWeight PackedWeightCache::get(const at::Tensor& weight, WeightForm f
   return packed;
 }
 
-std::shared_ptr<PackedWeightCache::Entry> PackedWeightCache::find(const at::Tensor& weight,
+std::shared_ptr<PackedWeightCache::Entry> PackedWeightCache::find(at::TensorList made_of,
                                                                   WeightForm form, int64_t panel) {
-  const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
+  const auto [begin, end] = index_.equal_range(made_of.front().const_data_ptr());
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
-    if (entry->form == form && entry->panel == panel && entry->watched.are(weight)) {
+    if (entry->form == form && entry->panel == panel && entry->watched.are(made_of)) {
       order_.splice(order_.begin(), order_, each->second);
       return entry;
     }
@@ -117,12 +125,12 @@ void PackedWeightCache::drop_expired() {
   }
 }
 
-void PackedWeightCache::drop_changed(const at::Tensor& weight, const Entry* changed) {
+void PackedWeightCache::drop_changed(at::TensorList made_of, const Entry* changed) {
   std::vector<Entries::iterator> outdated;
-  const auto [begin, end] = index_.equal_range(weight.const_data_ptr());
+  const auto [begin, end] = index_.equal_range(made_of.front().const_data_ptr());
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
-    if (entry.get() == changed || !entry->watched.are(weight)) {
+    if (entry.get() == changed || !entry->watched.are(made_of)) {
       outdated.push_back(each->second);
     }
   }

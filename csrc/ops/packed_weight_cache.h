@@ -1,5 +1,5 @@
-// Cache of packed weights of compiled graphs and of int8 weights: kept_linear, saved_linear and
-// int8_linear read it.
+// Cache of packed weights of compiled graphs and of integer weights: kept_linear, saved_linear,
+// int8_linear, intx_linear and _weight_int4pack_mm_for_cpu read it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,9 @@
 namespace cpuaccel::ops {
 
 // The form of the packed weight: panels of its own type, pairs of bfloat16, panels made from the
-// bytes of a file, or int8 as family qgemm reads it.
-enum class WeightForm { panels, pairs, bytes, int8 };
+// bytes of a file, int8 as family qgemm reads it, or codes by groups as family gemm_wq reads them,
+// made of plain codes (4 or 8 bits) or of torch's packed int4.
+enum class WeightForm { panels, pairs, bytes, int8, groups4, groups8, torch_int4 };
 
 // A weight is packed at its first use, and again after a change. Each call looks for changes, as it
 // does for the weights of graph regions (WatchedTensors). The next miss drops entries whose weight
@@ -32,10 +33,10 @@ class PackedWeightCache {
   // or in pairs of bfloat16.
   CachedPackedWeight get(const at::Tensor& weight, bool pairs);
 
-  // Returns make(), or its cached result for the same `weight`, form and ISA. The result must not
-  // alias the memory of `weight`.
+  // Returns make(), or its cached result for the same tensors, form and ISA. `made_of` are the
+  // weight and what else it is packed from, such as scales. The result must not alias their memory.
   using Make = std::function<CachedPackedWeight()>;
-  CachedPackedWeight get(const at::Tensor& weight, WeightForm form, const Make& make);
+  CachedPackedWeight get(at::TensorList made_of, WeightForm form, const Make& make);
 
   // `weight` (out_features x in_features, int8, dense) as family qgemm reads it.
   std::shared_ptr<const kernels::QgemmWeights> get_int8(const at::Tensor& weight);
@@ -49,8 +50,11 @@ class PackedWeightCache {
   PackedWeightCache();
 
   struct Entry {
-    Entry(const at::Tensor& weight, WeightForm made_in, int64_t made_for)
-        : watched(weight), data(weight.const_data_ptr()), form(made_in), panel(made_for) {}
+    Entry(at::TensorList made_of, WeightForm made_in, int64_t made_for)
+        : watched(made_of),
+          data(made_of.front().const_data_ptr()),
+          form(made_in),
+          panel(made_for) {}
 
     WatchedTensors watched;
     const void* data;
@@ -60,11 +64,12 @@ class PackedWeightCache {
   };
   using Entries = std::list<std::shared_ptr<Entry>>;  // front: most recently used
 
-  std::shared_ptr<Entry> find(const at::Tensor& weight, WeightForm form, int64_t panel);
+  std::shared_ptr<Entry> find(at::TensorList made_of, WeightForm form, int64_t panel);
   void drop(Entries::iterator entry);
   void drop_expired();
-  // Drops entries made of `weight` before it changed: those of another version, and `changed`.
-  void drop_changed(const at::Tensor& weight, const Entry* changed);
+  // Drops entries made of these tensors before they changed: those of another version, and
+  // `changed`.
+  void drop_changed(at::TensorList made_of, const Entry* changed);
   void shrink_to(int64_t bytes);
 
   std::mutex& mutex_;

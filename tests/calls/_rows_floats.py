@@ -77,6 +77,25 @@ def _exact_weight_int8pack_mm(sample: Sample) -> Tensor:
     return rows @ weight.T * scales
 
 
+def _weight_int4pack_mm(dtype: torch.dtype) -> list[Sample]:
+    codes = torch.arange(48 * 64, dtype=torch.int32).reshape(48, 64) * 7 % 16
+    packed = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
+    scales = values(2, 48, 2, dtype=dtype, seed=2)
+    return [
+        Sample((values(1, 64, dtype=dtype), packed, 32, scales)),
+        Sample((values(17, 64, dtype=dtype), packed, 32, scales)),
+        Sample((values(0, 64, dtype=dtype), packed, 32, scales), kind="empty"),
+        Sample((values(17, 60, dtype=dtype), packed, 32, scales), kind="bad"),
+    ]
+
+
+def _exact_weight_int4pack_mm(sample: Sample) -> Tensor:
+    rows, packed, group, scales = sample.args
+    codes = torch.arange(packed.numel() * 2).reshape(len(packed), -1) * 7 % 16 - 8.0
+    scale, zero = (each.T.double().repeat_interleave(group, 1) for each in scales.unbind(-1))
+    return rows.double() @ (codes.double() * scale + zero).T
+
+
 def _linear(dtype: torch.dtype) -> list[Sample]:
     weight, bias = values(24, 40, dtype=dtype, seed=1), values(24, dtype=dtype, seed=2)
     return [
@@ -181,6 +200,13 @@ ROWS = (
         "aten::_weight_int8pack_mm",
         dtypes=(torch.float32, torch.bfloat16, torch.float16),
         exact=_exact_weight_int8pack_mm,
+    ),
+    Row(
+        "weight_int4pack_mm",
+        _weight_int4pack_mm,
+        "aten::_weight_int4pack_mm_for_cpu",
+        dtypes=(torch.float32, torch.bfloat16, torch.float16),
+        exact=_exact_weight_int4pack_mm,
     ),
     Row("linear", _linear, "aten::linear", keys=("AutocastCPU",), provider="cpuaccel"),
     *(

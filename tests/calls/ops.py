@@ -41,6 +41,7 @@ COMPILED_ALONE = {
     "keep_private": "a mark in compiled graphs; tests/compile",
     "kept_linear": "a layer of compiled graphs; tests/ops/test_kept_linear.py",
     "int8_linear": "torchao's layers; tests/torchao_int8",
+    "intx_linear": "torchao's layers; tests/ops/test_intx_linear.py",
     "shuffle_channels": "a step of fused models; tests/ops/test_channel_shuffle.py",
     "weight_to_bytes": "what cpuaccel.save writes; tests/prepack/test_weight_bytes.py",
     "weight_from_bytes": "what cpuaccel.load reads; tests/prepack/test_weight_bytes.py",

@@ -29,9 +29,10 @@ def test_nothing_of_torchao_is_imported_before_the_program_does() -> None:
     code = """
 import sys, torch
 from cpuaccel._import_hook import _finder
-from cpuaccel.quant._torchao.import_hook import MODULE
+from cpuaccel.quant._torchao.import_hook import MODULES
 print(any(name.partition(".")[0] == "torchao" for name in sys.modules),
-      "cpuaccel.quant._torchao.int8_weights" in sys.modules, MODULE in _finder.functions)
+      "cpuaccel.quant._torchao.int8_weights" in sys.modules,
+      all(name in _finder.functions for name in MODULES))
 """
     assert run_python(code) == "False False True"
 
@@ -69,7 +70,7 @@ def test_an_import_that_failed_may_be_repeated() -> None:
     code = f"""
 import sys, torch
 from cpuaccel._import_hook import _finder
-from cpuaccel.quant._torchao.import_hook import MODULE
+from cpuaccel.quant._torchao.import_hook import MODULES
 sys.modules["torchao.kernel"] = None
 try:
     import {_SUBMODULE}
@@ -77,7 +78,7 @@ except ImportError:
     pass
 for name in [name for name in sys.modules if name.startswith("torchao")]:
     del sys.modules[name]
-print(_finder in sys.meta_path and MODULE in _finder.functions)
+print(_finder in sys.meta_path and all(name in _finder.functions for name in MODULES))
 """
     assert run_python(code) == "True"
 

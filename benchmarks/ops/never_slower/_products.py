@@ -49,6 +49,8 @@ def cases() -> Iterator[Case]:
         yield from _int_mm(shape)
         for dtype in (torch.float32, torch.bfloat16):
             yield _weight_int8pack_mm(shape, dtype)
+            if shape[1] % 32 == 0:
+                yield _weight_int4pack_mm(shape, dtype)
 
 
 def _operands(shape: tuple[int, ...], dtype: torch.dtype, transposed: bool = False) -> Any:
@@ -150,3 +152,19 @@ def _weight_int8pack_mm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
         return partial(torch._weight_int8pack_mm, numbers(M, K, dtype=dtype), weight, scales)
 
     return Case("aten::_weight_int8pack_mm", "CPU", f"{DTYPES[dtype]} {sizes(shape)}", make)
+
+
+def _weight_int4pack_mm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    M, K, N = shape
+    group = 32
+
+    def make() -> Runner:
+        codes = (numbers(N, K) * 4 + 8).clamp(0, 15).to(torch.int32)
+        packed = torch._convert_weight_to_int4pack_for_cpu(codes, 1)
+        scales = numbers(K // group, N, 2, dtype=dtype)
+        return partial(
+            torch._weight_int4pack_mm_for_cpu, numbers(M, K, dtype=dtype), packed, group, scales
+        )
+
+    label = f"{DTYPES[dtype]} {sizes(shape)}"
+    return Case("aten::_weight_int4pack_mm_for_cpu", "CPU", label, make)

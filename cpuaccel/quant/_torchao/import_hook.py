@@ -1,47 +1,58 @@
-"""Registers cpuaccel's linear with torchao's Int8Tensor when torchao is imported.
+"""Registers cpuaccel's linear layers with classes of torchao when torchao is imported.
 
 Nothing is imported, and nothing registered, in a process that never imports torchao.
-`int8_weights.py` has what is registered.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from types import ModuleType
 
 from cpuaccel._import_hook import after_import
 
-MODULE = "torchao.quantization.quantize_.workflows.int8.int8_tensor"
-"""The module that defines Int8Tensor. torchao before 0.15 has none."""
+_WORKFLOWS = "torchao.quantization.quantize_.workflows"
+
+MODULES = {
+    f"{_WORKFLOWS}.int8.int8_tensor": ("Int8Tensor", "int8_weights"),
+    f"{_WORKFLOWS}.intx.intx_unpacked_to_int8_tensor": (
+        "IntxUnpackedToInt8Tensor",
+        "intx_weights",
+    ),
+}
+"""The modules of torchao, each with its class and the module here that registers with it. An old
+torchao lacks some of them."""
 
 _lock = threading.RLock()
 _wanted = False
 
 
 def install() -> None:
-    """Register cpuaccel's linear, now or when torchao is imported."""
+    """Register cpuaccel's linear layers, now or when torchao is imported."""
     global _wanted
     with _lock:
         _wanted = True
-        after_import(MODULE, _register)
+        for name in MODULES:
+            after_import(name, _register)
 
 
 def uninstall() -> None:
-    """Restore torchao's own linear."""
+    """Restore torchao's own linear layers."""
     global _wanted
     with _lock:
         _wanted = False
-        if MODULE in sys.modules:
-            from cpuaccel.quant._torchao import int8_weights
+        for name in MODULES:
+            if name in sys.modules:
+                _module_for(name).unregister()
 
-            int8_weights.unregister()
+
+def _module_for(name: str) -> ModuleType:
+    return importlib.import_module(f"cpuaccel.quant._torchao.{MODULES[name][1]}")
 
 
 def _register(module: ModuleType) -> None:
     with _lock:
-        # Without Int8Tensor it is another torchao, or an import that failed.
-        if _wanted and hasattr(module, "Int8Tensor"):
-            from cpuaccel.quant._torchao import int8_weights
-
-            int8_weights.register(module)
+        # Without the class it is another torchao, or an import that failed.
+        if _wanted and hasattr(module, MODULES[module.__name__][0]):
+            _module_for(module.__name__).register(module)

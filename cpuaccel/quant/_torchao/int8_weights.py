@@ -1,7 +1,7 @@
 """F.linear with torchao's Int8Tensor as weight, by cpuaccel::int8_linear.
 
-Registered by torchao's own extension points: `Int8Tensor.implements` for aten.linear, and
-`implements_torch_function` for F.linear. torch.compile and torch.export trace it to one op.
+Registered by torchao's own extension points (registration.py). torch.compile and torch.export
+trace it to one op.
 """
 
 from __future__ import annotations
@@ -14,57 +14,37 @@ from torch import Tensor
 
 from cpuaccel import _native
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
+from cpuaccel.quant._torchao.registration import Registration, arguments
 
 _REDUCED = (-64, 63)
 _WHOLE = (-128, 127)
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-_registered: list[tuple[Any, Any, Any, Any]] = []
-"""Tables of Int8Tensor, with the key, the function before and cpuaccel's."""
-
-_module: ModuleType | None = None
-"""The module of the Int8Tensor that cpuaccel's linear is registered with, while it is."""
+_registration = Registration()
 
 
 def register(module: ModuleType) -> None:
     """Register cpuaccel's linear with the Int8Tensor of torchao's module."""
-    global _module
-    if _registered:
-        return
     cls: Any = module.Int8Tensor
-    aten, function = torch.ops.aten.linear.default, torch.nn.functional.linear
-    for table, key, implements in (
-        (cls._ATEN_OP_TABLE[cls], aten, cls.implements),
-        (cls._TORCH_FN_TABLE[cls], function, cls.implements_torch_function),
-    ):
-        before = table.get(key)
-        if before is None:  # a torchao that registers its linear elsewhere
-            continue
-        implements(key)(_linear_before(before, module))
-        _registered.append((table, key, before, table[key]))
-        _module = module
+    _registration.register(module, cls, lambda before: _linear_before(before, module))
 
 
 def unregister() -> None:
-    """Restore torchao's functions, unless someone else replaced cpuaccel's."""
-    global _module
-    for table, key, before, cpuaccels in _registered:
-        if table.get(key) is cpuaccels:
-            table[key] = before
-    _registered.clear()
-    _module = None
+    """Restore torchao's functions."""
+    _registration.unregister()
 
 
 def is_int8(weight: Any) -> bool:
     """Say whether `weight` is of the class that cpuaccel's linear is registered with."""
-    return _module is not None and type(weight) is _module.Int8Tensor
+    module = _registration.module
+    return module is not None and type(weight) is module.Int8Tensor
 
 
 def weight_reason(weight: Any) -> str:
     """Say why cpuaccel's op cannot compute with a weight of `is_int8`; empty if it can."""
-    if _module is None:
+    if _registration.module is None:
         raise RuntimeError("no Int8Tensor is registered: call register() first")
-    reason: str = _weight_reason_for(_module)(weight)
+    reason: str = _weight_reason_for(_registration.module)(weight)
     return reason
 
 
@@ -118,7 +98,7 @@ def _linear_before(before: Any, module: ModuleType) -> Any:
         return reason
 
     def linear(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        input, weight, bias = _arguments(*args, **kwargs)
+        input, weight, bias = arguments(*args, **kwargs)
         reason = fallback_reason(input, weight)
         if reason:
             if not torch.compiler.is_compiling():
@@ -150,10 +130,3 @@ def _linear_before(before: Any, module: ModuleType) -> Any:
         return result
 
     return linear
-
-
-def _arguments(
-    input: Any, weight: Any, bias: Tensor | None = None
-) -> tuple[Any, Any, Tensor | None]:
-    """Return the arguments of F.linear, of which some may be given by name."""
-    return input, weight, bias

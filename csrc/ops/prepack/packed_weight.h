@@ -13,6 +13,7 @@
 
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm_bf16/packed.h"
+#include "kernels/gemm_wq/weights.h"
 #include "kernels/qgemm/qgemm.h"
 
 namespace cpuaccel::ops {
@@ -58,6 +59,8 @@ struct CachedPackedWeight {
   int64_t panel = 0;
   // Instead of `values`, of an int8 weight.
   std::shared_ptr<const kernels::QgemmWeights> int8 = nullptr;
+  // Or of weights with scales for groups.
+  std::shared_ptr<const kernels::WqWeights> groups = nullptr;
 };
 int64_t panel_in_use(bool pairs);
 CachedPackedWeight pack_for_cache(const at::Tensor& weight, bool pairs);

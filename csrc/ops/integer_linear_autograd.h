@@ -1,0 +1,65 @@
+// Gradients of linear layers with integer weights: int8_linear and intx_linear.
+//
+// The integers, their scales and zero points have no gradient. That of the input is grad * weight,
+// where weight is dequantized.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/matmul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+#include <optional>
+
+namespace cpuaccel::ops {
+
+// The integers, scales and zero points of a weight; the last may be none.
+struct IntegerWeight {
+  const at::Tensor& values;
+  const at::Tensor& scale;
+  const std::optional<at::Tensor>& zero_point;
+};
+
+// `kDequantized`: a function of the parts of an IntegerWeight and of a type, which returns the
+// weight in that type.
+template <auto kDequantized>
+class IntegerLinearFunction
+    : public torch::autograd::Function<IntegerLinearFunction<kDequantized>> {
+ public:
+  // input and bias are arguments of their own so that autograd sees them.
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& /*input*/,
+                            const std::optional<at::Tensor>& bias, const IntegerWeight* weight,
+                            const std::function<at::Tensor()>* result) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward(
+        {weight->values, weight->scale, weight->zero_point.value_or(at::Tensor())});
+    if (bias && bias->defined()) {
+      context->saved_data["bias_type"] = static_cast<int64_t>(bias->scalar_type());
+    }
+    return (*result)();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const at::Tensor& grad = grads[0];
+    torch::autograd::variable_list results(4);
+    if (!grad.defined()) {
+      return results;
+    }
+    if (context->needs_input_grad(0)) {
+      const auto saved = context->get_saved_variables();
+      const auto type = grad.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+      const at::Tensor weight = kDequantized(
+          saved[0], saved[1], saved[2].defined() ? std::optional(saved[2]) : std::nullopt, type);
+      results[0] = at::matmul(grad.to(type), weight).to(grad.scalar_type());
+    }
+    // needs_input_grad counts tensor arguments only: input, bias.
+    if (context->saved_data.count("bias_type") != 0 && context->needs_input_grad(1)) {
+      const auto type = static_cast<at::ScalarType>(context->saved_data["bias_type"].toInt());
+      results[1] = grad.reshape({-1, grad.size(-1)}).sum(0).to(type);
+    }
+    return results;
+  }
+};
+
+}  // namespace cpuaccel::ops
