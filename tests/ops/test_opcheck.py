@@ -29,7 +29,8 @@ def has_onednn() -> bool:
 
 
 _CHECKS = ("test_autograd_registration", "test_faketensor")
-_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", "kept_linear", "int8_linear")
+_LINEAR = ("kept_linear", "int8_linear", "intx_linear")
+_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", *_LINEAR)
 _QUANTIZER = (0.05, 120)
 _TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
 
@@ -57,6 +58,10 @@ def _plain_arguments() -> dict[str, tuple[Any, ...]]:
             *(torch.randn(3, 16), torch.randint(-128, 128, (24, 16), dtype=torch.int8)),
             *(torch.rand(24, 1), None, torch.randn(24), "row", False, None, None, -128, 127),
         ),
+        "intx_linear": (
+            *(torch.randn(3, 16), torch.randint(-8, 8, (24, 16), dtype=torch.int8)),
+            *(torch.rand(24, 2), torch.zeros(24, 2, dtype=torch.int8), torch.randn(24), 4, True),
+        ),
     }
 
 
@@ -80,7 +85,7 @@ def _quantized_arguments() -> dict[str, tuple[Any, ...]]:
 def _load() -> None:
     """Register all ops and fake kernels, which are otherwise registered by their users."""
     _native.load()
-    for name in ("resize", "kept_linear", "saved_linear", "int8_linear"):
+    for name in ("resize", "saved_linear", *_LINEAR):
         importlib.import_module(f"cpuaccel._ops.{name}")
 
 
@@ -121,7 +126,7 @@ _REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
 _OF_REGIONS = set(_REGIONS) if has_onednn() else set()
 _OF_COMPILED = {"resize", *_OF_REGIONS}
 """Checked in tests/compile: Dynamo's graphs have resize; graph_region_by_torch runs torch's ops."""
-_WITHOUT_FRONT_END = ("kept_linear", "int8_linear")
+_WITHOUT_FRONT_END = _LINEAR
 """Ops that a build without the front end for quantized tensors has, too."""
 _NAMES = (
     *_OF_TENSORS_ALONE,
