@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
-from cpuaccel._compat import check
-from cpuaccel._ops.linear_result import linear_result
+from cpuaccel._ops.linear_result import check_int8_matrix, linear_result
 
 _native.load()  # registers the op
 
@@ -30,11 +29,5 @@ def _int8_linear(
     low: int,
     high: int,
 ) -> Tensor:
-    check(
-        weight.dim() == 2 and weight.dtype == torch.int8,
-        lambda: (
-            f"cpuaccel::int8_linear: expected weight to be an int8 matrix, got {weight.dtype} of"
-            f" shape {list(weight.shape)}"
-        ),
-    )
+    check_int8_matrix("int8_linear", "weight", weight)
     return linear_result("int8_linear", input, *weight.shape)

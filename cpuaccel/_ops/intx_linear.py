@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
-from cpuaccel._compat import check
-from cpuaccel._ops.linear_result import linear_result
+from cpuaccel._ops.linear_result import check_int8_matrix, linear_result
 
 _native.load()  # registers the op
 
@@ -26,11 +25,5 @@ def _intx_linear(
     bits: int,
     quantize: bool,
 ) -> Tensor:
-    check(
-        codes.dim() == 2 and codes.dtype == torch.int8,
-        lambda: (
-            f"cpuaccel::intx_linear: expected codes to be an int8 matrix, got {codes.dtype} of"
-            f" shape {list(codes.shape)}"
-        ),
-    )
+    check_int8_matrix("intx_linear", "codes", codes)
     return linear_result("intx_linear", input, *codes.shape)

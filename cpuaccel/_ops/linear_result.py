@@ -1,4 +1,4 @@
-"""The fake result of the ops that are linear layers, with the check of their input."""
+"""The fake result of the ops that are linear layers, with the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def linear_result(op: str, input: Tensor, out_features: int, in_features: int) -
         ),
     )
     return input.new_empty([*input.shape[:-1], out_features])
+
+
+def check_int8_matrix(op: str, name: str, weight: Tensor) -> None:
+    """Raise the error of `op` if its argument `name` is no int8 matrix."""
+    check(
+        weight.dim() == 2 and weight.dtype == torch.int8,
+        lambda: (
+            f"cpuaccel::{op}: expected {name} to be an int8 matrix, got {weight.dtype} of shape"
+            f" {list(weight.shape)}"
+        ),
+    )

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import positive
+from benchmarks._arguments import add_threads, positive
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Contender, side_by_side
 from examples.minilm import minilm
@@ -149,14 +149,10 @@ def _print_times(
     )
     tokens = minilm.tokenize(SENTENCES[:1])
     for form, made in models.items():
+        columns = {"torchao": (made, False), "cpuaccel": (made, True), "fp32": (model, True)}
         contenders = {
-            "torchao": Contender(
-                partial(minilm.embed, made, tokens), partial(_plugin.enabled, False)
-            ),
-            "cpuaccel": Contender(
-                partial(minilm.embed, made, tokens), partial(_plugin.enabled, True)
-            ),
-            "fp32": Contender(partial(minilm.embed, model, tokens), partial(_plugin.enabled, True)),
+            column: Contender(partial(minilm.embed, each, tokens), partial(_plugin.enabled, on))
+            for column, (each, on) in columns.items()
         }
         report.rows.append(Row(form.name, side_by_side(contenders, rounds=rounds, budget=_BUDGET)))
     report.print(console)
@@ -164,9 +160,7 @@ def _print_times(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--threads", type=positive, help="threads of torch (default: torch's own choice)"
-    )
+    add_threads(parser)
     parser.add_argument(
         "--rounds", type=positive, default=15, help="most rounds of a column (default: 15)"
     )

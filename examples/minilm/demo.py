@@ -20,7 +20,7 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import positive
+from benchmarks._arguments import add_threads, positive
 from benchmarks._quantize import quantized_engine, quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Contender, side_by_side
@@ -122,9 +122,7 @@ def _print_times(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--threads", type=positive, help="threads of torch (default: torch's own choice)"
-    )
+    add_threads(parser)
     parser.add_argument(
         "--rounds", type=positive, default=15, help="most rounds of a column (default: 15)"
     )

@@ -12,13 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cpuaccel import _native
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
-from cpuaccel.quant._torchao.registration import Registration, arguments
+from cpuaccel.quant._torchao.registration import Registration, linear_by
 
 _REDUCED = (-64, 63)
 _WHOLE = (-128, 127)
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 _registration = Registration()
 
@@ -26,7 +24,8 @@ _registration = Registration()
 def register(module: ModuleType) -> None:
     """Register cpuaccel's linear with the Int8Tensor of torchao's module."""
     cls: Any = module.Int8Tensor
-    _registration.register(module, cls, lambda before: _linear_before(before, module))
+    make = linear_by(cls, "int8_linear", _weight_reason_for(module), _compute())
+    _registration.register(module, cls, make)
 
 
 def unregister() -> None:
@@ -76,35 +75,14 @@ def _weight_reason_for(module: ModuleType) -> Any:
     return weight_reason
 
 
-def _linear_before(before: Any, module: ModuleType) -> Any:
-    """Return F.linear on cpuaccel's op, or by `before`, which torchao registered."""
-    cls: Any = module.Int8Tensor
+def _compute() -> Any:
+    """Return the linear layer of an input, a weight and a bias, by cpuaccel's op."""
     from torchao.quantization.granularity import PerTensor
     from torchao.quantization.quant_primitives import MappingType
-    from torchao.utils import TorchAOBaseTensor
 
     op: Any = torch.ops.cpuaccel.int8_linear.default
-    weight_reason = _weight_reason_for(module)
 
-    def fallback_reason(input: Any, weight: Any) -> str:
-        """Say why cpuaccel's op cannot compute this linear; empty if it can."""
-        if type(weight) is not cls or isinstance(input, TorchAOBaseTensor):
-            return "a subclass of torchao's tensors"
-        if input.device.type != "cpu":
-            return "not on the CPU"
-        if input.dtype not in _DTYPES:
-            return "unsupported dtype"
-        reason: str = weight_reason(weight)
-        return reason
-
-    def linear(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        input, weight, bias = arguments(*args, **kwargs)
-        reason = fallback_reason(input, weight)
-        if reason:
-            if not torch.compiler.is_compiling():
-                _native.load().count_fallback("int8_linear", reason)
-            # torchao reads positional arguments only: a bias passed by name would be dropped.
-            return before(func, types, (input, weight, bias), {})
+    def compute(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
         if weight.act_pre_scale is not None:
             dtype = input.dtype
             input = input * weight.act_pre_scale
@@ -129,4 +107,4 @@ def _linear_before(before: Any, module: ModuleType) -> Any:
         )
         return result
 
-    return linear
+    return compute

@@ -11,6 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cpuaccel import _native
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
 Linear = Callable[[Any, Any, Any, Any], Any]
 """What torchao calls: function(func, types, args, kwargs)."""
 
@@ -48,6 +52,48 @@ class Registration:
         self.module = None
 
 
-def arguments(input: Any, weight: Any, bias: Tensor | None = None) -> tuple[Any, Any, Any]:
+def linear_by(
+    cls: Any,
+    op: str,
+    weight_reason: Callable[[Any], str],
+    compute: Callable[[Tensor, Any, Tensor | None], Tensor],
+) -> Callable[[Linear], Linear]:
+    """Return what makes cpuaccel's F.linear from torchao's, for Registration.register.
+
+    Args:
+        cls: The class of the weights.
+        op: The op of cpuaccel, under which fallbacks are counted.
+        weight_reason: Says why the op cannot compute with a weight; empty if it can.
+        compute: The linear layer of an input, a weight and a bias.
+    """
+    from torchao.utils import TorchAOBaseTensor
+
+    def fallback_reason(input: Any, weight: Any) -> str:
+        if type(weight) is not cls or isinstance(input, TorchAOBaseTensor):
+            return "a subclass of torchao's tensors"
+        if input.device.type != "cpu":
+            return "not on the CPU"
+        if input.dtype not in _DTYPES:
+            return "unsupported dtype"
+        return weight_reason(weight)
+
+    def make(before: Linear) -> Linear:
+        def linear(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            input, weight, bias = _arguments(*args, **kwargs)
+            reason = fallback_reason(input, weight)
+            if reason:
+                if not torch.compiler.is_compiling():
+                    _native.load().count_fallback(op, reason)
+                # torchao reads positional arguments only: a bias passed by name would be dropped.
+                return before(func, types, (input, weight, bias), {})
+            return compute(input, weight, bias)
+
+        linear.__module__ = compute.__module__  # torchao's tables then show who registered it
+        return linear
+
+    return make
+
+
+def _arguments(input: Any, weight: Any, bias: Tensor | None = None) -> tuple[Any, Any, Any]:
     """Return the arguments of F.linear, of which some may be given by name."""
     return input, weight, bias
