@@ -15,6 +15,8 @@
 #include "kernels/quantize_by_row/quantize_by_row.h"
 #include "ops/data_type.h"
 #include "ops/packed_weight_cache.h"
+#include "ops/plain_tensor.h"
+#include "ops/quantized_rows.h"
 #include "ops/reasons.h"
 #include "ops/torch_kernel.h"
 
@@ -22,10 +24,6 @@ namespace cpuaccel::ops {
 namespace {
 
 constexpr auto kCounted = "int8_linear";
-
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.is_neg();
-}
 
 bool is_zero(const at::Tensor& integers) {
   if (integers.scalar_type() != at::kChar || !integers.is_contiguous()) {
@@ -63,41 +61,26 @@ at::Tensor as_vector(const at::Tensor& values, at::ScalarType type) {
   return as_vector(values, values.numel(), type);
 }
 
-// The rows of the input as int8, with their scales and zero points.
-struct Rows {
-  at::Tensor values, scales, zero_points;
-
-  Rows(const Int8Linear& call, const at::Tensor& src)
-      : values(at::detail::empty_cpu(src.sizes(), at::kChar)),
-        scales(at::detail::empty_cpu({src.size(0)}, at::kFloat)),
-        zero_points(at::detail::empty_cpu({src.size(0)}, at::kInt)) {
-    kernels::QuantizeByRow quantize;
-    quantize.src = src.const_data_ptr();
-    quantize.type = data_type(src.scalar_type());
-    quantize.M = src.size(0);
-    quantize.K = quantize.row_stride = src.size(1);
-    quantize.symmetric = call.symmetric;
-    quantize.low = static_cast<int32_t>(call.low);
-    quantize.high = static_cast<int32_t>(call.high);
-    quantize.dst = values.mutable_data_ptr<int8_t>();
-    quantize.scales = scales.mutable_data_ptr<float>();
-    quantize.zero_points = zero_points.mutable_data_ptr<int32_t>();
-    at::Tensor given_scales, given_zero_points;
-    quantize.mode = call.quantize == "row"      ? kernels::RowScales::of_each_row
-                    : call.quantize == "tensor" ? kernels::RowScales::of_all_rows
-                                                : kernels::RowScales::given;
-    if (quantize.mode == kernels::RowScales::given) {
-      given_scales = as_vector(*call.scale, at::kFloat);
-      quantize.given = given_scales.numel();
-      quantize.given_scales = given_scales.const_data_ptr<float>();
-      if (call.zero_point) {
-        given_zero_points = as_vector(*call.zero_point, quantize.given, at::kInt);
-        quantize.given_zero_points = given_zero_points.const_data_ptr<int32_t>();
-      }
+QuantizedRows rows_of(const Int8Linear& call, const at::Tensor& src) {
+  kernels::QuantizeByRow quantize;
+  quantize.symmetric = call.symmetric;
+  quantize.low = static_cast<int32_t>(call.low);
+  quantize.high = static_cast<int32_t>(call.high);
+  quantize.mode = call.quantize == "row"      ? kernels::RowScales::of_each_row
+                  : call.quantize == "tensor" ? kernels::RowScales::of_all_rows
+                                              : kernels::RowScales::given;
+  at::Tensor given_scales, given_zero_points;
+  if (quantize.mode == kernels::RowScales::given) {
+    given_scales = as_vector(*call.scale, at::kFloat);
+    quantize.given = given_scales.numel();
+    quantize.given_scales = given_scales.const_data_ptr<float>();
+    if (call.zero_point) {
+      given_zero_points = as_vector(*call.zero_point, quantize.given, at::kInt);
+      quantize.given_zero_points = given_zero_points.const_data_ptr<int32_t>();
     }
-    kernels::quantize_by_row(quantize);
   }
-};
+  return {src, quantize};
+}
 
 // Rows from which on torch's products of bf16 are faster than kernels/gemm_w8, which multiplies
 // f32, where the CPU has instructions for bf16.
@@ -141,7 +124,7 @@ const char* float_product(const Int8Linear& call, const Operands& operands,
 const char* int8_product(const Int8Linear& call, const Operands& operands,
                          const at::Tensor& result) {
   const auto weights = PackedWeightCache::instance().get_int8(call.weight);
-  const Rows rows(call, operands.src);
+  const QuantizedRows rows = rows_of(call, operands.src);
   // The kernel writes f32 or bf16.
   at::Tensor dst = result;
   if (result.scalar_type() == at::kHalf) {

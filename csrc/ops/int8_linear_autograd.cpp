@@ -44,9 +44,11 @@ at::Tensor autograd_int8_linear(const at::Tensor& input, const at::Tensor& weigh
   }
   const bool bias_learns = bias && bias->defined() && bias->requires_grad();
   if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
-    const IntegerWeight parts{call.weight, call.weight_scale, call.weight_zero_point};
+    const WeightParts parts{call.weight, call.weight_scale,
+                            call.weight_zero_point.value_or(at::Tensor())};
     const std::function<at::Tensor()> result = [&] { return dispatch(call); };
-    return IntegerLinearFunction<dequantized_weight>::apply(input, bias, &parts, &result);
+    return IntegerLinearFunction<dequantized_by<dequantized_weight>>::apply(input, bias, &parts,
+                                                                            &result);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return dispatch(call);

@@ -1,4 +1,4 @@
-// Gradients of linear layers with integer weights: int8_linear and intx_linear.
+// Gradients of linear layers with integer weights: int8_linear, intx_linear, packed_intx_linear.
 //
 // The integers, their scales and zero points have no gradient. That of the input is grad * weight,
 // where weight is dequantized.
@@ -13,26 +13,27 @@
 
 namespace cpuaccel::ops {
 
-// The integers, scales and zero points of a weight; the last may be none.
-struct IntegerWeight {
-  const at::Tensor& values;
-  const at::Tensor& scale;
-  const std::optional<at::Tensor>& zero_point;
-};
+// What a weight is dequantized from, such as integers, scales and zero points.
+using WeightParts = torch::autograd::variable_list;
 
-// `kDequantized`: a function of the parts of an IntegerWeight and of a type, which returns the
-// weight in that type.
+// kDequantized of integers, scales and zero points, where the last may be undefined.
+template <auto kOfThree>
+at::Tensor dequantized_by(const WeightParts& parts, at::ScalarType type) {
+  return kOfThree(parts[0], parts[1], parts[2].defined() ? std::optional(parts[2]) : std::nullopt,
+                  type);
+}
+
+// `kDequantized`: a function of WeightParts and of a type, which returns the weight in that type.
 template <auto kDequantized>
 class IntegerLinearFunction
     : public torch::autograd::Function<IntegerLinearFunction<kDequantized>> {
  public:
   // input and bias are arguments of their own so that autograd sees them.
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& /*input*/,
-                            const std::optional<at::Tensor>& bias, const IntegerWeight* weight,
+                            const std::optional<at::Tensor>& bias, const WeightParts* weight,
                             const std::function<at::Tensor()>* result) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward(
-        {weight->values, weight->scale, weight->zero_point.value_or(at::Tensor())});
+    context->save_for_backward(*weight);
     if (bias && bias->defined()) {
       context->saved_data["bias_type"] = static_cast<int64_t>(bias->scalar_type());
     }
@@ -47,10 +48,8 @@ class IntegerLinearFunction
       return results;
     }
     if (context->needs_input_grad(0)) {
-      const auto saved = context->get_saved_variables();
       const auto type = grad.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-      const at::Tensor weight = kDequantized(
-          saved[0], saved[1], saved[2].defined() ? std::optional(saved[2]) : std::nullopt, type);
+      const at::Tensor weight = kDequantized(context->get_saved_variables(), type);
       results[0] = at::matmul(grad.to(type), weight).to(grad.scalar_type());
     }
     // needs_input_grad counts tensor arguments only: input, bias.

@@ -21,6 +21,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/intx_packing.h"
+
 namespace cpuaccel::ops {
 
 inline constexpr auto kIntxLinear = "cpuaccel::intx_linear";
@@ -39,10 +41,21 @@ struct IntxLinear {
 
 // Throws if an argument has a wrong shape, type or value.
 void check(const IntxLinear& call);
+// Parts of it, also for other ops: `op` is the name in the message.
+void check_codes(const char* op, const IntxCodes& codes);
+void check_input(const char* op, const at::Tensor& input, int64_t in_features);
+void check_bias(const char* op, const std::optional<at::Tensor>& bias, int64_t out_features);
 
 // The same formula by torch's ops, in float32 (float64 for a float64 input), for all calls that no
 // kernel supports. It has all derivatives and batching rules.
 at::Tensor intx_linear_by_torch(const IntxLinear& call);
+
+// The type of that arithmetic.
+at::ScalarType arithmetic_of(const at::Tensor& input);
+
+// The same with a dequantized weight of that type.
+at::Tensor linear_by_torch(const at::Tensor& input, const at::Tensor& weight,
+                           const std::optional<at::Tensor>& bias, bool quantize);
 
 // (codes - zero_point) * scale in `type`.
 at::Tensor dequantized_codes(const at::Tensor& codes, const at::Tensor& scale,

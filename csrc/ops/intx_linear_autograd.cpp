@@ -39,9 +39,10 @@ at::Tensor autograd_intx_linear(const at::Tensor& input, const at::Tensor& codes
   }
   const bool bias_learns = bias && bias->defined() && bias->requires_grad();
   if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
-    const IntegerWeight parts{call.codes, call.scale, call.zero_point};
+    const WeightParts parts{call.codes, call.scale, call.zero_point.value_or(at::Tensor())};
     const std::function<at::Tensor()> result = [&] { return dispatch(call); };
-    return IntegerLinearFunction<dequantized_codes>::apply(input, bias, &parts, &result);
+    return IntegerLinearFunction<dequantized_by<dequantized_codes>>::apply(input, bias, &parts,
+                                                                           &result);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return dispatch(call);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <stdexcept>
@@ -12,6 +14,7 @@
 #include "kernel_rows.h"
 #include "kernels/gemm/half.h"
 #include "kernels/gemm_wq/gemm_wq.h"
+#include "kernels/gemm_wq/header.h"
 #include "threads.h"
 #include "wq_source.h"
 
@@ -72,7 +75,7 @@ void check(std::mt19937& random, const WqSource& source, int64_t M, DataType typ
 TEST_P(GemmWqTest, EveryFormat) {
   std::mt19937 random(1);
   for (const WqFormat& format : wq_formats()) {
-    for (const int64_t M : {1, 3, 7, 20}) {
+    for (const int64_t M : {1, 3, 7, 20, 35}) {
       check(random, WqSource(random, format, 70, 96), M, DataType::f32, true, GetParam().function);
     }
   }
@@ -80,28 +83,17 @@ TEST_P(GemmWqTest, EveryFormat) {
 
 TEST_P(GemmWqTest, AllSizes) {
   std::mt19937 random(2);
-  for (WqFormat format : {WqFormat{.bits = 4}, WqFormat{.bits = 8, .zeros = WqZeros::integers}}) {
-    for (const int64_t group : {8, 24, 64, 0}) {
-      for (const int64_t K : {1, 3, 7, 8, 24, 64, 192, 576}) {
-        format.group = group == 0 ? K : group;
-        if (K % format.group != 0) {
-          continue;
-        }
-        for (const int64_t N : {1, 31, 32, 33, 100}) {
-          const WqSource source(random, format, N, K);
-          for (const int64_t M : {1, 2, 4, 5, 8, 9, 13, 40}) {
-            check(random, source, M, DataType::f32, K % 2 == 0, GetParam().function);
-          }
-        }
-      }
+  for_wq_sizes(random, [&](const WqSource& source) {
+    for (const int64_t M : {1, 2, 4, 5, 8, 9, 17, 40}) {
+      check(random, source, M, DataType::f32, source.K % 2 == 0, GetParam().function);
     }
-  }
+  });
 }
 
 TEST_P(GemmWqTest, EveryType) {
   std::mt19937 random(3);
   for (const DataType type : {DataType::f32, DataType::bf16, DataType::f16}) {
-    for (const int64_t M : {1, 6, 30}) {
+    for (const int64_t M : {1, 6, 30, 33}) {
       check(random, WqSource(random, {.group = 16}, 45, 80), M, type, true, GetParam().function);
     }
   }
@@ -110,7 +102,7 @@ TEST_P(GemmWqTest, EveryType) {
 TEST_P(GemmWqTest, NothingToAddOrToDo) {
   std::mt19937 random(4);
   check(random, WqSource(random, {}, 20, 0), 3, DataType::f32, true, GetParam().function);
-  check(random, WqSource(random, {}, 20, 0), 30, DataType::f32, false, GetParam().function);
+  check(random, WqSource(random, {}, 20, 0), 40, DataType::f32, false, GetParam().function);
   check(random, WqSource(random, {}, 20, 64), 0, DataType::f32, true, GetParam().function);
   check(random, WqSource(random, {}, 0, 64), 4, DataType::f32, true, GetParam().function);
 }
@@ -121,7 +113,7 @@ TEST_P(GemmWqTest, NansStayInTheirRows) {
   const WqWeights weights = source.packed();
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const int64_t M : {3, 12}) {
+    for (const int64_t M : {3, 12, 36}) {
       GuardedVector<float> src(index(M * 64), 1.0f), dst(index(M * 40));
       src[64 + 5] = bad;
       gemm_wq({.weights = &weights,
@@ -142,7 +134,7 @@ TEST_P(GemmWqTest, ThreadsGiveTheSameBits) {
   std::mt19937 random(6);
   const WqSource source(random, {}, 300, 512);
   const WqWeights weights = source.packed();
-  for (const int64_t M : {1, 5, 40}) {
+  for (const int64_t M : {1, 5, 20, 40}) {
     GuardedVector<float> src(index(M * 512));
     std::normal_distribution<float> normal(0.0f, 1.0f);
     std::ranges::generate(src, [&] { return normal(random); });
@@ -188,6 +180,65 @@ TEST(WqWeights, FormatsThatDoNotExist) {
   EXPECT_THROW(WqWeights({.group = 32}, 4, 48), std::invalid_argument);
   EXPECT_THROW(WqWeights({.group = 32}, -1, 32), std::invalid_argument);
   EXPECT_NO_THROW(WqWeights({.group = 12}, 4, 12));
+}
+
+// Bytes as a tensor or a file has them.
+std::vector<std::byte> with_header(const WqFormat& format, int64_t N, int64_t K) {
+  const WqHeader header = wq_header(format, N, K);
+  std::vector<std::byte> bytes(sizeof(header) + WqWeights(format, N, K, nullptr).bytes());
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  return bytes;
+}
+
+WqWeights read(std::vector<std::byte>& bytes) {
+  return weights_behind_header(bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+TEST(WqHeader, TellsEveryFormat) {
+  for (const WqFormat& format : wq_formats()) {
+    for (const int64_t N : {0, 1, 33}) {
+      std::vector<std::byte> bytes = with_header(format, N, 64);
+      const WqWeights weights = read(bytes);
+      EXPECT_EQ(weights.format(), format);
+      EXPECT_EQ(weights.N(), N);
+      EXPECT_EQ(weights.K(), 64);
+      EXPECT_EQ(weights.panel(0), bytes.data() + sizeof(WqHeader));
+    }
+  }
+}
+
+TEST(WqHeader, RefusesOtherBytes) {
+  const std::vector<std::byte> good = with_header({}, 40, 64);
+  const auto refuses = [&](auto change) {
+    std::vector<std::byte> bytes = good;
+    change(bytes);
+    EXPECT_THROW(read(bytes), std::invalid_argument);
+  };
+  const auto of_header = [&](auto change) {
+    refuses([&](std::vector<std::byte>& bytes) {
+      WqHeader header;
+      std::memcpy(&header, bytes.data(), sizeof(header));
+      change(header);
+      std::memcpy(bytes.data(), &header, sizeof(header));
+    });
+  };
+  refuses([](auto& bytes) { bytes.clear(); });
+  refuses([](auto& bytes) { bytes.resize(63); });
+  refuses([](auto& bytes) { bytes.pop_back(); });
+  refuses([](auto& bytes) { bytes.push_back({}); });
+  of_header([](WqHeader& header) { header.magic[0] = 'x'; });
+  of_header([](WqHeader& header) { header.version = 2; });
+  of_header([](WqHeader& header) { header.bits = 5; });
+  of_header([](WqHeader& header) { header.scales = 3; });
+  of_header([](WqHeader& header) { header.zeros = 9; });
+  of_header([](WqHeader& header) { header.group = 0; });
+  of_header([](WqHeader& header) { header.N = -1; });
+  for (const int64_t large : {int64_t{1} << 31, int64_t{1} << 62}) {
+    of_header([&](WqHeader& header) { header.N = large; });
+    of_header([&](WqHeader& header) { header.K = large; });
+  }
+  // The size of the panels overflows.
+  of_header([](WqHeader& header) { header.N = header.K = header.group = (int64_t{1} << 31) - 8; });
 }
 
 }  // namespace

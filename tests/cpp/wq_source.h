@@ -88,4 +88,22 @@ inline std::vector<WqFormat> wq_formats() {
   return all;
 }
 
+// Runs check(source) for two formats with groups, K and N around the sizes of runs and panels.
+template <typename Check>
+void for_wq_sizes(std::mt19937& random, const Check& check) {
+  for (WqFormat format : {WqFormat{.bits = 4}, WqFormat{.bits = 8, .zeros = WqZeros::integers}}) {
+    for (const int64_t group : {8, 24, 64, 0}) {
+      for (const int64_t K : {1, 3, 7, 8, 24, 64, 192, 576}) {
+        format.group = group == 0 ? K : group;
+        if (K % format.group != 0) {
+          continue;
+        }
+        for (const int64_t N : {1, 31, 32, 33, 100}) {
+          check(WqSource(random, format, N, K));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace cpuaccel::kernels

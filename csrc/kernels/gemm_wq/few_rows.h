@@ -1,11 +1,13 @@
-// Products of few rows: each panel of the packed weights is read once.
+// Products of few rows: each panel of the packed weights is read from memory once.
 #pragma once
 
 #include "kernels/gemm_wq/gemm_wq.h"
 
 namespace cpuaccel::kernels {
 
-inline constexpr int64_t kFewRows = 8;  // rows of a tile
+// From more rows on, unpacking a panel takes less time than multiplying its codes by each tile of
+// rows.
+inline constexpr int64_t kFewRows = 16;
 
 void few_rows(const GemmWqCall& call, const GemmWqKernels& kernels);
 

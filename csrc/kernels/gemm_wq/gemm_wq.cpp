@@ -6,6 +6,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm_wq/few_rows.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -21,34 +22,37 @@ struct Unpacked {
   const WqWeights& weights;
   const GemmWqKernels& kernels;
 
-  // Column n and the following ones, up to the next panel of the weights. Returns their number.
-  int64_t write_columns(const PanelBlock& block, int64_t n, int64_t most, float* dst) const {
-    const int64_t column = n % kWqColumns, columns = std::min(most, kWqColumns - column);
-    const int64_t panel = n / kWqColumns;
-    if (panel < weights.panels()) {
-      kernels.unpack({.panel = weights.panel(panel),
-                      .format = &weights.format(),
-                      .layout = &weights.layout(),
-                      .k0 = block.k0,
-                      .depth = block.kc,
-                      .column = column,
-                      .columns = columns,
-                      .nr = block.nr,
-                      .dst = dst});
-    } else {
-      for (int64_t k = 0; k < block.kc; ++k) {
-        std::fill_n(dst + k * block.nr, columns, 0.0f);
-      }
-    }
-    return columns;
-  }
-
+  // A whole panel at a time: reading the lines of some of its columns only takes as long or longer.
   static void write(const void* context, const PanelBlock& block) {
     const auto& self = *static_cast<const Unpacked*>(context);
-    for (int64_t n = 0; n < block.nc; n += block.nr) {
-      float* panel = block.panels + n * block.kc;
-      for (int64_t done = 0; done < block.nr;) {
-        done += self.write_columns(block, block.n0 + n + done, block.nr - done, panel + done);
+    const int64_t end = round_up(block.nc, block.nr);
+    for (int64_t n = 0; n < end;) {
+      const int64_t column = (block.n0 + n) % kWqColumns, panel = (block.n0 + n) / kWqColumns;
+      const int64_t columns = std::min(end - n, kWqColumns - column);
+      if (panel < self.weights.panels()) {
+        self.kernels.unpack({.panel = self.weights.panel(panel),
+                             .format = &self.weights.format(),
+                             .layout = &self.weights.layout(),
+                             .k0 = block.k0,
+                             .depth = block.kc,
+                             .column = column,
+                             .columns = columns,
+                             .n = n,
+                             .nr = block.nr,
+                             .panels = block.panels});
+      } else {
+        clear(block, n, columns);
+      }
+      n += columns;
+    }
+  }
+
+  // Columns behind the last panel of the weights.
+  static void clear(const PanelBlock& block, int64_t n, int64_t columns) {
+    for (int64_t j = n; j < n + columns; ++j) {
+      float* to = block.panels + j / block.nr * block.kc * block.nr + j % block.nr;
+      for (int64_t k = 0; k < block.kc; ++k) {
+        to[k * block.nr] = 0.0f;
       }
     }
   }

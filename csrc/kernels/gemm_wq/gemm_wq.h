@@ -13,7 +13,7 @@
 // Error: (K + 3) * 2^-24 of the sum over k of |src * scale| * (|code| + |zero|), of which the sum
 // of `reals` is (|code - center| * |scale| + |real|) * |src|; and the rounding to dst's type.
 //
-// Bound: up to 8 rows, reading the weights once; more rows, M * N * K fma of f32.
+// Bound: up to 4 rows, reading the weights once; more rows, M * N * K fma of f32.
 #pragma once
 
 #include <array>
@@ -36,20 +36,24 @@ struct WqTile {
   const std::byte* panel = nullptr;
   const WqFormat* format = nullptr;
   const WqLayout* layout = nullptr;
-  int64_t K = 0;
   float* sums = nullptr;  // 32 for each row; written
 };
 
-// Weights of a panel as floats: element (k, n) for k in [k0, k0 + depth) and n in [column, column +
-// columns) goes to dst[(k - k0) * nr + n - column]. Columns are whole vectors.
+// Weights of a panel as floats, in the panels of nr columns that family gemm multiplies (PanelBlock
+// in gemm/pack.h): k in [k0, k0 + depth), and `columns` columns from `column` on, of which the
+// first is number n of the block. nr, column, columns and n are whole vectors.
 struct WqUnpack {
   const std::byte* panel = nullptr;
   const WqFormat* format = nullptr;
   const WqLayout* layout = nullptr;
   int64_t k0 = 0, depth = 0;
   int64_t column = 0, columns = 0;
-  int64_t nr = 0;
-  float* dst = nullptr;
+  int64_t n = 0, nr = 0;
+  float* panels = nullptr;
+
+  float* dst(int64_t k, int64_t j) const {
+    return panels + (n + j) / nr * depth * nr + (k - k0) * nr + (n + j) % nr;
+  }
 };
 
 struct GemmWqKernels {

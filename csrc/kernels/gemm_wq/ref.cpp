@@ -64,7 +64,7 @@ void unpack(const WqUnpack& u) {
     for (int64_t j = 0; j < u.columns; ++j) {
       const int64_t n = u.column + j;
       const float code = group.code(k % u.format->group, n) - group.zero(n);
-      u.dst[(k - u.k0) * u.nr + j] = __builtin_fmaf(code, group.scale(n), group.real(n));
+      *u.dst(k, j) = __builtin_fmaf(code, group.scale(n), group.real(n));
     }
   }
 }

@@ -23,14 +23,11 @@
 namespace cpuaccel::kernels {
 namespace {
 
-template <int kBits>
-constexpr int kRunLength = kBits == 4 ? 8 : 4;
-
 // Sums over the k of a run, from number kStep on, in kSets sets.
 template <typename V, int kBits, int kStep = 0, int kSets, int kRows, int kWide>
 CPUACCEL_INLINE void run_step(typename V::Vector (&sums)[kSets][kRows][kWide],
                               typename V::Dwords (&dwords)[kWide], const float* rows) {
-  if constexpr (kStep < kRunLength<kBits>) {
+  if constexpr (kStep < wq_run(kBits)) {
     if constexpr (kStep == 4) {
       CPUACCEL_UNROLL
       for (int j = 0; j < kWide; ++j) {
@@ -70,7 +67,7 @@ CPUACCEL_INLINE void group_sums(typename V::Vector (&sums)[kSets][kRows][kWide],
       dwords[j] = V::load_dwords(codes + j * 4 * V::kLanes);
     }
     run_step<V, kBits>(sums, dwords, rows);
-    rows += kRunLength<kBits> * kRows;
+    rows += wq_run(kBits) * kRows;
     codes += 4 * kWqColumns;
     // Keeps the compiler from loading several runs ahead, which would spill the sums.
     asm volatile("" : "+r"(codes), "+r"(rows));
@@ -91,7 +88,7 @@ void tile_of(const WqTile& t) {
   const WqFormat& format = *t.format;
   const WqLayout& layout = *t.layout;
   const bool corrected = is_corrected<kBits, kOffset>(format);
-  const int64_t runs = divide_up(format.group, int64_t{kRunLength<kBits>});
+  const int64_t runs = divide_up(format.group, int64_t{wq_run(kBits)});
   const float* rows = t.rows;
   const float* row_sums = t.row_sums;
   const std::byte* codes = t.panel;
@@ -112,7 +109,7 @@ void tile_of(const WqTile& t) {
         }
       }
     }
-    rows += runs * kRunLength<kBits> * kRows;
+    rows += runs * wq_run(kBits) * kRows;
     row_sums += kRows;
     codes += layout.group_bytes();
   }
@@ -162,7 +159,7 @@ CPUACCEL_INLINE Weighing<V> weighing_of(const Zeros<V>& zeros) {
 template <typename V, int kBits, int kStep = 0>
 CPUACCEL_INLINE void unpack_step(typename V::Dwords dwords, const Weighing<V>& by, float* dst,
                                  int64_t nr) {
-  if constexpr (kStep < kRunLength<kBits>) {
+  if constexpr (kStep < wq_run(kBits)) {
     constexpr int kPlace = kStep % 4;
     if constexpr (kStep == 4) {
       dwords = V::upper_half(dwords);
@@ -177,7 +174,7 @@ CPUACCEL_INLINE void unpack_step(typename V::Dwords dwords, const Weighing<V>& b
 template <typename V, int kBits>
 CPUACCEL_INLINE void unpack_group(const std::byte* codes, const Weighing<V>& by, int64_t begin,
                                   int64_t end, float* dst, int64_t nr) {
-  constexpr int64_t kRun = kRunLength<kBits>;
+  constexpr int64_t kRun = wq_run(kBits);
   for (int64_t k = begin / kRun * kRun; k < end; k += kRun) {
     const auto dwords = V::load_dwords(codes + k / kRun * kWqColumns * 4);
     if (k >= begin && k + kRun <= end) [[likely]] {
@@ -204,7 +201,7 @@ void unpack_as(const WqUnpack& u) {
       const auto zeros = zeros_of<V, kBits, V::template kOffset<kBits>>(
           group + u.layout->code_bytes, format, *u.layout, column);
       unpack_group<V, kBits>(group + column * 4, weighing_of<V, kBits>(zeros), begin, end,
-                             u.dst + done * u.nr + n, u.nr);
+                             u.dst(k, n), u.nr);
     }
     done += end - begin;
   }

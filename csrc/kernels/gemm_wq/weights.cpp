@@ -61,10 +61,16 @@ WqLayout::WqLayout(const WqFormat& format, int64_t K)
                                                      : scale_bytes),
       panel_bytes(sums_offset() + kWqColumns * int64_t{sizeof(float)}) {}
 
-WqWeights::WqWeights(const WqFormat& format, int64_t N, int64_t K) : format_(format), N_(N), K_(K) {
+WqWeights::WqWeights(const WqFormat& format, int64_t N, int64_t K, std::byte* data)
+    : format_(format), N_(N), K_(K), data_(data) {
   check(format, N, K);
   layout_ = WqLayout(format, K);
-  data_ = huge_page_block(std::max<size_t>(bytes(), 1));
+}
+
+WqWeights::WqWeights(const WqFormat& format, int64_t N, int64_t K)
+    : WqWeights(format, N, K, nullptr) {
+  owned_ = huge_page_block(std::max<size_t>(bytes(), 1));
+  data_ = owned_.get();
 }
 
 int64_t WqWeights::panels() const { return divide_up(N_, kWqColumns); }
@@ -73,7 +79,7 @@ size_t WqWeights::bytes() const { return static_cast<size_t>(panels() * layout_.
 
 void WqWeights::set_panel(int64_t panel, const WqColumns& columns) {
   const int64_t count = std::min(kWqColumns, N_ - panel * kWqColumns);
-  std::byte* to = data_.get() + panel * layout_.panel_bytes;
+  std::byte* to = data_ + panel * layout_.panel_bytes;
   std::byte* const sums_at = to + layout_.sums_offset();
   double sums[kWqColumns] = {};
   const int padding = format_.bits == 4 ? 0x88 : 0;
@@ -115,7 +121,7 @@ double WqWeights::sum_of_weights(const WqColumns& columns, int64_t at, int64_t c
 
 void WqWeights::dequantize(int64_t n, float* dst) const {
   const int64_t column = n % kWqColumns;
-  std::byte* from = data_.get() + n / kWqColumns * layout_.panel_bytes;
+  std::byte* from = data_ + n / kWqColumns * layout_.panel_bytes;
   for (int64_t g = 0; g < layout_.groups; ++g, from += layout_.group_bytes()) {
     const std::byte* scales = from + layout_.code_bytes;
     const std::byte* zeros = scales + layout_.scale_bytes;

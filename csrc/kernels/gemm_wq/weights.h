@@ -31,6 +31,9 @@ namespace cpuaccel::kernels {
 inline constexpr uint32_t kWqVersion = 1;
 inline constexpr int64_t kWqColumns = 32;  // of a panel
 
+// k of a dword of codes.
+constexpr int64_t wq_run(int64_t bits) { return bits == 4 ? 8 : 4; }
+
 enum class WqZeros : uint8_t { none, integers, reals };
 
 struct WqFormat {
@@ -40,7 +43,7 @@ struct WqFormat {
   WqZeros zeros = WqZeros::none;
 
   int32_t center() const { return bits == 4 ? 8 : 0; }
-  int64_t run() const { return bits == 4 ? 8 : 4; }  // k of a dword
+  int64_t run() const { return wq_run(bits); }
   bool operator==(const WqFormat&) const = default;
 };
 
@@ -74,6 +77,8 @@ class CPUACCEL_API WqWeights {
   // Throws std::invalid_argument for a format that does not exist, and for K that the groups do not
   // divide.
   WqWeights(const WqFormat& format, int64_t N, int64_t K);
+  // The same in the caller's memory: bytes() of it, which outlive the object.
+  WqWeights(const WqFormat& format, int64_t N, int64_t K, std::byte* data);
 
   // Packs the columns of a panel: 32, or the rest of N. Several threads may pack different panels.
   void set_panel(int64_t panel, const WqColumns& columns);
@@ -84,7 +89,7 @@ class CPUACCEL_API WqWeights {
   int64_t K() const { return K_; }
   int64_t panels() const;
   size_t bytes() const;
-  const std::byte* panel(int64_t index) const { return data_.get() + index * layout_.panel_bytes; }
+  const std::byte* panel(int64_t index) const { return data_ + index * layout_.panel_bytes; }
 
   // Column n as floats, K of them: what the formulas above give in f32.
   void dequantize(int64_t n, float* dst) const;
@@ -96,7 +101,8 @@ class CPUACCEL_API WqWeights {
   WqFormat format_;
   int64_t N_, K_;
   WqLayout layout_;
-  AlignedBlock data_;
+  AlignedBlock owned_;  // may be empty
+  std::byte* data_;
 };
 
 }  // namespace cpuaccel::kernels

@@ -20,8 +20,6 @@ namespace cpuaccel::kernels {
 namespace {
 
 template <int kBits>
-constexpr int64_t kRunLength = kBits == 4 ? 8 : 4;  // k of a dword of codes
-template <int kBits>
 constexpr int kOffset = kBits == 4 ? 0 : 128;
 
 // Sums of kRows rows times kWide vectors of columns over some dwords of codes, at most kPartial k.
@@ -49,7 +47,7 @@ CPUACCEL_INLINE void add_part(typename D::Int (&sums)[kRows][kWide], const int32
         parts[i][j].add(split[j], first, second);
       }
     }
-    rows += kRunLength<kBits> / 4 * width;
+    rows += wq_run(kBits) / 4 * width;
     codes += 4 * kWqColumns;
     // Keeps the compiler from loading several dwords ahead, which would spill the sums.
     asm volatile("" : "+r"(codes), "+r"(rows));
@@ -68,7 +66,7 @@ void tile_of(const QgemmWqTile& t, int64_t first) {
   const WqFormat& format = *t.format;
   const WqLayout& layout = *t.layout;
   const bool corrected = is_corrected<kBits, kOffset<kBits>>(format);
-  constexpr int64_t kRun = kRunLength<kBits>;
+  constexpr int64_t kRun = wq_run(kBits);
   const int64_t group = (format.group + kRun - 1) / kRun;  // dwords
   for (int64_t g = 0; g < layout.groups; ++g) {
     const std::byte* of_group = t.panel + g * layout.group_bytes();

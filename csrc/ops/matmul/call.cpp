@@ -4,13 +4,10 @@
 
 #include "ops/data_type.h"
 #include "ops/overlap.h"
+#include "ops/plain_tensor.h"
 
 namespace cpuaccel::ops {
 namespace {
-
-bool is_plain(const at::Tensor& x) {
-  return x.layout() == at::kStrided && x.is_cpu() && !x.is_neg();
-}
 
 Operand operand(const at::Tensor& x) {
   const auto strides = x.strides();

@@ -1,0 +1,29 @@
+// Packs integer weights with scales for groups of k, as family gemm_wq reads them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/gemm_wq/weights.h"
+
+namespace cpuaccel::ops {
+
+// Integers and what they stand for; intx_linear.h has their shapes and types.
+struct IntxCodes {
+  const at::Tensor& codes;
+  const at::Tensor& scale;
+  const std::optional<at::Tensor>& zero_point;
+  int64_t bits;
+};
+
+// The format of the packed codes. Zero points of floats become reals, and zero points that are all
+// zero none.
+kernels::WqFormat packed_format(const IntxCodes& from);
+
+// Packs all panels of `weights`, which have the format. Returns false if a code or a zero point is
+// out of the range of `bits`.
+bool pack_intx(const IntxCodes& from, kernels::WqWeights& weights);
+
+}  // namespace cpuaccel::ops

@@ -1,0 +1,55 @@
+#include "ops/intx_product.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/DimVector.h>
+
+#include "base/counters.h"
+#include "kernels/gemm_wq/gemm_wq.h"
+#include "kernels/qgemm_wq/qgemm_wq.h"
+#include "ops/data_type.h"
+#include "ops/quantized_rows.h"
+
+namespace cpuaccel::ops {
+
+at::Tensor intx_product(const at::Tensor& input, const kernels::WqWeights& weights,
+                        const std::optional<at::Tensor>& bias, bool quantize) {
+  at::DimVector sizes(input.sizes());
+  sizes.back() = weights.N();
+  at::Tensor result = at::detail::empty_cpu(sizes, input.scalar_type());
+  calls().add(quantize ? Op::linear_dynamic : Op::packed_linear, Provider::cpuaccel);
+  if (result.numel() == 0) {
+    return result;
+  }
+  const at::Tensor src = input.contiguous().view({-1, weights.K()});
+  const auto type = data_type(src.scalar_type());
+  const bool biased = bias && bias->defined();
+  const at::Tensor floats = biased ? bias->detach().to(at::kFloat).contiguous() : at::Tensor();
+  const float* bias_data = biased ? floats.const_data_ptr<float>() : nullptr;
+  if (!quantize) {
+    kernels::gemm_wq({.weights = &weights,
+                      .M = src.size(0),
+                      .src = src.const_data_ptr(),
+                      .src_type = type,
+                      .src_stride = src.size(1),
+                      .dst = result.mutable_data_ptr(),
+                      .dst_type = type,
+                      .dst_stride = weights.N(),
+                      .bias = bias_data});
+    return result;
+  }
+  kernels::QuantizeByRow rounding;
+  rounding.symmetric = false;
+  const QuantizedRows rows(src, rounding);
+  kernels::qgemm_wq({.weights = &weights,
+                     .M = src.size(0),
+                     .src = rows.values.const_data_ptr<int8_t>(),
+                     .scales = rows.scales.const_data_ptr<float>(),
+                     .zero_points = rows.zero_points.const_data_ptr<int32_t>(),
+                     .dst = result.mutable_data_ptr(),
+                     .dst_type = type,
+                     .dst_stride = weights.N(),
+                     .bias = bias_data});
+  return result;
+}
+
+}  // namespace cpuaccel::ops
