@@ -58,7 +58,7 @@ std::shared_ptr<const kernels::WqWeights> packed(const IntxLinear& call) {
              const auto weights = std::make_shared<kernels::WqWeights>(
                  packed_format(from), call.codes.size(0), call.codes.size(1));
              CachedPackedWeight result;
-             result.groups = pack_intx(from, *weights) ? weights : nullptr;
+             result.groups = pack_codes(from, *weights) ? weights : nullptr;
              return result;
            })
       .groups;

@@ -108,7 +108,7 @@ kernels::WqFormat packed_format(const IntxCodes& from) {
   return format;
 }
 
-bool pack_intx(const IntxCodes& from, kernels::WqWeights& weights) {
+bool pack_codes(const IntxCodes& from, kernels::WqWeights& weights) {
   return Packing(from, weights).run();
 }
 

@@ -24,6 +24,6 @@ kernels::WqFormat packed_format(const IntxCodes& from);
 
 // Packs all panels of `weights`, which have the format. Returns false if a code or a zero point is
 // out of the range of `bits`.
-bool pack_intx(const IntxCodes& from, kernels::WqWeights& weights);
+bool pack_codes(const IntxCodes& from, kernels::WqWeights& weights);
 
 }  // namespace cpuaccel::ops

@@ -59,7 +59,7 @@ at::Tensor pack_intx(const at::Tensor& codes, const at::Tensor& scale,
   auto* data = static_cast<std::byte*>(packed.mutable_data_ptr());
   std::memcpy(data, &header, sizeof(header));
   kernels::WqWeights weights(format, codes.size(0), codes.size(1), data + sizeof(header));
-  TORCH_CHECK(pack_intx(from, weights), "cpuaccel::pack_intx: a code or a zero point is not of ",
+  TORCH_CHECK(pack_codes(from, weights), "cpuaccel::pack_intx: a code or a zero point is not of ",
               bits, " bits");
   return packed;
 }
