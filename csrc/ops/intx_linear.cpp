@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/plugin.h"
@@ -44,6 +45,11 @@ const char* fallback_reason(const IntxLinear& call) {
   return nullptr;
 }
 
+bool has_zeros(const IntxLinear& call) {
+  return call.zero_point && (call.zero_point->is_floating_point() ||
+                             call.zero_point->count_nonzero().item<int64_t>() != 0);
+}
+
 // Null if a code or a zero point is out of range.
 std::shared_ptr<const kernels::WqWeights> packed(const IntxLinear& call) {
   std::vector<at::Tensor> made_of{call.codes, call.scale};
@@ -54,7 +60,9 @@ std::shared_ptr<const kernels::WqWeights> packed(const IntxLinear& call) {
   return PackedWeightCache::instance()
       .get(made_of, form,
            [&] {
-             const IntxCodes from{call.codes, call.scale, call.zero_point, call.bits};
+             const std::optional<at::Tensor> none;
+             const IntxCodes from{call.codes, call.scale, has_zeros(call) ? call.zero_point : none,
+                                  call.bits};
              const auto weights = std::make_shared<kernels::WqWeights>(
                  packed_format(from), call.codes.size(0), call.codes.size(1));
              CachedPackedWeight result;

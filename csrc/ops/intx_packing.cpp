@@ -102,7 +102,7 @@ kernels::WqFormat packed_format(const IntxCodes& from) {
     // -zero * scale, of which a type of 16 bits would lose digits.
     format.scales = DataType::f32;
     format.zeros = kernels::WqZeros::reals;
-  } else if (from.zero_point && from.zero_point->count_nonzero().item<int64_t>() != 0) {
+  } else if (from.zero_point) {
     format.zeros = kernels::WqZeros::integers;
   }
   return format;

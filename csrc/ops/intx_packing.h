@@ -18,8 +18,7 @@ struct IntxCodes {
   int64_t bits;
 };
 
-// The format of the packed codes. Zero points of floats become reals, and zero points that are all
-// zero none.
+// The format of the packed codes. Zero points of floats become reals.
 kernels::WqFormat packed_format(const IntxCodes& from);
 
 // Packs all panels of `weights`, which have the format. Returns false if a code or a zero point is

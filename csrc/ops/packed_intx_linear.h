@@ -5,7 +5,8 @@
 //   packed_intx_linear(input, packed, bias, out_features, quantize)
 //
 // The first takes what intx_linear takes, and scales of f32, bf16 or f16. packed: uint8, a vector;
-// kernels/gemm_wq/header.h and weights.h describe its bytes, which are the same on all CPUs.
+// kernels/gemm_wq/header.h and weights.h describe its bytes, which are the same on all CPUs. Its
+// size depends on the shapes and types alone: pass no zero_point if all are zero.
 #pragma once
 
 #include <ATen/core/Tensor.h>
