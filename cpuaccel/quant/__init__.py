@@ -1,4 +1,7 @@
-"""Fusion (`fuse`), lowering (`lower`) and loading (`load_legacy`) of int8 models."""
+"""Fusion (`fuse`) and lowering (`lower`) of int8 models, and loading of quantized models.
+
+`load_legacy` reads int8 models of torch.ao, `load_gptq` and `load_awq` checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import GraphModule
 
-__all__ = ["fuse", "load_legacy", "lower"]
+__all__ = ["fuse", "load_awq", "load_gptq", "load_legacy", "lower"]
 
 _MAX_BYTES = 8 << 30
 
@@ -134,3 +137,76 @@ def load_legacy(
     from cpuaccel.quant._legacy import load_legacy as load
 
     return load(file, model=model, key=key, max_bytes=max_bytes)
+
+
+def load_gptq(
+    model: torch.nn.Module,
+    checkpoint: str | os.PathLike[str],
+    *,
+    checkpoint_format: str | None = None,
+    int8_activations: bool = False,
+) -> torch.nn.Module:
+    """Load a GPTQ checkpoint into a float model, whose linear layers become layers of 4 or 8 bits.
+
+    Each linear layer with a tensor `qweight` becomes a `cpuaccel.quant.intx_linear.IntxLinear`,
+    which holds the weight once, packed; all other tensors are loaded into the model's parameters
+    and buffers, in their dtypes. Codes of 2 to 4 bits are packed to 4 bits, all others to 8.
+    Act-order (`desc_act`, a `g_idx` that is not sorted) and layers without it work. Weights are
+    those of the checkpoint, bit for bit: `(code - zero_point) * scale` in float32.
+
+    Args:
+        model: The model with float layers, also on the meta device, which needs no memory: then
+            its buffers that the checkpoint lacks must be on the CPU. It is changed, and after an
+            error in part.
+        checkpoint: A safetensors file, or a folder with such files and their index.
+        checkpoint_format: `"gptq"`, whose stored zero points are smaller by one, or `"gptq_v2"`,
+            whose are not. Default: what `quantize_config.json` or `config.json` beside the files
+            says, else `"gptq"`.
+        int8_activations: Round the rows of each layer's input to int8, as they come: faster from
+            some rows on, and less accurate.
+
+    Returns:
+        `model`.
+
+    Raises:
+        ValueError: a tensor is missing, is not in the model, or has another shape or type than the
+            model and the format ask for; the file is damaged. The message names the tensor, its
+            shape and what was expected.
+        FileNotFoundError: there is no such file or folder.
+        TypeError: `model` is not a module.
+        ImportError: the package safetensors is missing.
+    """
+    from cpuaccel.quant._checkpoints.files import Checkpoint
+    from cpuaccel.quant._checkpoints.gptq import load_gptq as load
+
+    return load(model, Checkpoint(checkpoint), checkpoint_format, int8_activations)
+
+
+def load_awq(
+    model: torch.nn.Module,
+    checkpoint: str | os.PathLike[str],
+    *,
+    int8_activations: bool = False,
+) -> torch.nn.Module:
+    """Load an AWQ checkpoint into a float model, whose linear layers become layers of 4 bits.
+
+    It is `load_gptq` for the tensors of AWQ's version "gemm"; other versions are an error.
+
+    Args:
+        model: As in `load_gptq`.
+        checkpoint: As in `load_gptq`.
+        int8_activations: As in `load_gptq`.
+
+    Returns:
+        `model`.
+
+    Raises:
+        ValueError: as in `load_gptq`.
+        FileNotFoundError: there is no such file or folder.
+        TypeError: `model` is not a module.
+        ImportError: the package safetensors is missing.
+    """
+    from cpuaccel.quant._checkpoints.awq import load_awq as load
+    from cpuaccel.quant._checkpoints.files import Checkpoint
+
+    return load(model, Checkpoint(checkpoint), int8_activations)

@@ -18,6 +18,7 @@
 #include "ops/intx_product.h"
 #include "ops/plain_tensor.h"
 #include "ops/reasons.h"
+#include "ops/registered_op.h"
 #include "ops/torch_kernel.h"
 
 namespace cpuaccel::ops {
@@ -115,8 +116,13 @@ at::Tensor unpacked_intx(const at::Tensor& packed, at::ScalarType type) {
 }
 
 at::Tensor packed_intx_linear_by_torch(const PackedIntxLinear& call) {
-  return linear_by_torch(call.input, unpacked_intx(call.packed, arithmetic_of(call.input)),
-                         call.bias, call.quantize);
+  // By the dispatcher, because packed may be wrapped by a transform.
+  static const auto unpack =
+      registered_op<at::Tensor(const at::Tensor&, int64_t, int64_t)>("cpuaccel::unpack_intx");
+  check_input(kPackedIntxLinear, call.input, call.input.dim() > 0 ? call.input.size(-1) : 0);
+  const at::Tensor weight = unpack.call(call.packed, call.out_features, call.input.size(-1));
+  return linear_by_torch(call.input, weight.to(arithmetic_of(call.input)), call.bias,
+                         call.quantize);
 }
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {

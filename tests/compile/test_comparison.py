@@ -14,13 +14,14 @@ from cpuaccel.compile.validate.comparison import Difference, compare, total_dist
 
 
 def _compared(
-    found: Any, eager: Any, arithmetic: str = "fp32", exact: Any = None
-) -> tuple[Difference, list[Any]]:
-    asked: list[Any] = []
+    found: Any, eager: Any, arithmetic: str = "fp32", exact: Any = None, rounded: Any = None
+) -> tuple[Difference, list[float]]:
+    asked: list[float] = []
 
-    def reference() -> Any:
-        asked.append(exact)
-        return None if exact is None else {"output": exact}
+    def reference(error: float) -> Any:
+        asked.append(error)
+        result = rounded if error else exact
+        return None if result is None else {"output": result}
 
     return compare({"output": found}, {"output": eager}, arithmetic, reference), asked
 
@@ -88,10 +89,18 @@ def test_int8_goes_by_the_norm(factor: float, within: bool) -> None:
 def test_int8_far_from_eager_is_compared_with_float64(factor: float, within: bool) -> None:
     exact = _values().double()
     found, asked = _compared(_values() * factor, _values() * 1.1, "int8", exact)
-    assert len(asked) == (factor != 1.14)  # which is close enough to eager
+    assert bool(asked) == (factor != 1.14)  # which is close enough to eager
     assert found.is_within is within
     if asked:
         assert found.against == "the model in float64"
+
+
+@pytest.mark.parametrize(("factor", "within"), [(1.19, True), (1.21, False)])
+def test_int8_may_be_as_far_as_rounding_carries_the_model(factor: float, within: bool) -> None:
+    exact = _values().double()
+    found, asked = _compared(_values() * factor, _values(), "int8", exact, exact * 1.1)
+    assert asked == [0.0, 2.0**-24]
+    assert found.is_within is within
 
 
 @pytest.mark.parametrize("arithmetic", ["fp32", "bf16", "int8"])

@@ -16,6 +16,8 @@ HALF_FACTOR, HALF_SLACK = 2.0, 0.01
 # An engine may round a sum or an average on the border of two steps to the other step.
 INT8_BOUND = 0.05
 INT8_FACTOR = 2.0
+FLOAT32_ERROR = 2.0**-24
+"""The largest relative error of rounding to float32."""
 
 BOUNDS = {
     "fp32": f"largest difference from eager at most {FP32_BOUND:g} of the output's largest value; "
@@ -23,7 +25,8 @@ BOUNDS = {
     "bf16": f"distance from fp32's eager output, over that output's norm, at most {HALF_FACTOR:g} "
     f"times that of eager in bf16, plus {HALF_SLACK:g}",
     "int8": f"distance from eager in int8, over that output's norm, at most {INT8_BOUND:g}; "
-    f"or that from float64 between the quantizers at most {INT8_FACTOR:g} times eager's",
+    f"or that from float64 between the quantizers at most {INT8_FACTOR:g} times eager's, or that "
+    "of the same with errors as large as float32's",
 }
 """The bounds in words, by arithmetic. fp16 has the bound of bf16."""
 

@@ -19,21 +19,35 @@ from cpuaccel.compile.capture import capture
 _decomposed = quantized_decomposed()
 
 
-def result(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def result(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, error: float = 0.0
+) -> Any:
     """Return the results of `model`, from convert_fx or PT2E, with its floats as float64.
+
+    Args:
+        model: The model.
+        args: Its arguments.
+        kwargs: Its arguments by name.
+        error: The largest relative error that each float gets, at random but the same in each call.
+            That of float32 shows how far a net carries the rounding of its engine.
 
     Raises:
         Exception: what torch.export raises, or an op that does not support float64.
     """
     traced: Any = capture.program_of(model, args, kwargs).module(check_guards=False)
     leaves, _ = tree_flatten((args, kwargs))
-    found = _Float64(traced).run(*leaves, enable_io_processing=False)
+    found = _Float64(traced, error).run(*leaves, enable_io_processing=False)
     info = traced.graph._codegen.pytree_info
     return tree_unflatten(list(found), info.out_spec)
 
 
 class _Float64(Interpreter):
     """Runs a graph with float64 for all float values, whatever dtype its ops name."""
+
+    def __init__(self, traced: Any, error: float) -> None:
+        super().__init__(traced)
+        self._error = error
+        self._random = torch.Generator().manual_seed(0)
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         return _wide(super().placeholder(target, args, kwargs))
@@ -43,7 +57,14 @@ class _Float64(Interpreter):
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         args, kwargs = (tree_map(_wide_type, each) for each in (args, kwargs))
-        return tree_map(_wide, _QUANTIZERS.get(target, target)(*args, **kwargs))
+        result = tree_map(_wide, _QUANTIZERS.get(target, target)(*args, **kwargs))
+        return tree_map(self._with_error, result) if self._error else result
+
+    def _with_error(self, value: Any) -> Any:
+        if not isinstance(value, Tensor) or value.dtype != torch.float64:
+            return value
+        draws = torch.rand(value.shape, generator=self._random, dtype=torch.float64)
+        return value * (1 + self._error * (2 * draws - 1))
 
 
 def _wide(value: Any) -> Any:

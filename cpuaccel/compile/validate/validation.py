@@ -91,7 +91,7 @@ class Validation:
             return difference, "the plan draws random numbers, perhaps in another order"
         with self._undisturbed():
             again = self._outputs(self._model)
-        if not compare(again, expected, arithmetic, lambda: None).is_within:
+        if not compare(again, expected, arithmetic, lambda error: None).is_within:
             return difference, "the model's results differ from call to call"
         return difference, ""
 
@@ -167,13 +167,16 @@ class Validation:
     def _drew(self) -> bool:
         return not torch.equal(torch.get_rng_state(), self._numbers)
 
-    def _exact(self) -> dict[str, Any] | None:
-        """Return the model's results with higher precision; None if that cannot be computed."""
+    def _exact(self, error: float) -> dict[str, Any] | None:
+        """Return the model's results with higher precision; None if that cannot be computed.
+
+        In int8, `error` is that of `float64_reference.result`.
+        """
         assert self._capture is not None
         int8 = self._capture.arithmetic == "int8"
         try:
             with torch.autocast("cpu", enabled=False):
-                return self._between_quantizers() if int8 else self._of_more_digits()
+                return self._between_quantizers(error) if int8 else self._of_more_digits()
         except Exception as error:
             _log.logger.info(
                 "optimize: no reference of higher precision: %s", _log.first_line(error)
@@ -202,14 +205,15 @@ class Validation:
         state = tuple(buffers[names[id(each)]] for each in self._buffers)
         return {"output": result, "buffers": state, "inputs": [args, kwargs]}
 
-    def _between_quantizers(self) -> dict[str, Any] | None:
+    def _between_quantizers(self, error: float) -> dict[str, Any] | None:
         """Return the model's results with float64 between its quantizers."""
         from cpuaccel.compile.validate import float64_reference
 
         if self._writes:
             return None
         with self._undisturbed():
-            return {"output": float64_reference.result(self._model, self._args, self._kwargs)}
+            result = float64_reference.result(self._model, self._args, self._kwargs, error=error)
+            return {"output": result}
 
 
 def time_calls(validations: dict[str, Validation], budget: float) -> dict[str, list[float]]:

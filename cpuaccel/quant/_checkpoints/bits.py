@@ -1,0 +1,31 @@
+"""Integers of a few bits from int32 words."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def unpack_rows(words: Tensor, bits: int) -> Tensor:
+    """Return the integers of int32 ``words``, which lie one after another along dimension 0.
+
+    Integer i of a column has bits ``bits * i`` to ``bits * (i + 1) - 1`` of the column's words, the
+    lowest bit of a word first. An integer of 3 bits may lie in two words.
+
+    Returns:
+        int16, (words.shape[0] * 32 / bits, ...).
+    """
+    of_period = bits // math.gcd(32, bits)  # words after which integers begin at bit 0 again
+    integers = of_period * 32 // bits
+    result = words.new_empty((words.shape[0] * 32 // bits, *words.shape[1:]), dtype=torch.int16)
+    mask = (1 << bits) - 1
+    for i in range(integers):
+        word, shift = divmod(i * bits, 32)
+        values = words[word::of_period] >> shift
+        if shift + bits > 32:
+            here = 32 - shift
+            values = (values & ((1 << here) - 1)) | (words[word + 1 :: of_period] << here)
+        result[i::integers] = values & mask
+    return result
