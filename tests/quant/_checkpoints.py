@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-IN, HIDDEN, OUT = 64, 96, 40
+IN, HIDDEN, OUT = 64, 96, 64
 
 
 class Net(nn.Module):
@@ -103,5 +103,5 @@ def all_tensors(net: Net, quantized: dict[str, dict[str, Tensor]]) -> dict[str, 
 
 def write(path: Path, tensors: dict[str, Tensor]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file({name: value.contiguous() for name, value in tensors.items()}, path)
+    save_file({name: value.clone().contiguous() for name, value in tensors.items()}, path)
     return path

@@ -190,7 +190,7 @@ def _swapped(tensors: _Tensors) -> None:
         (_without("first.bias"), "no tensor first.bias"),
         (_without("norm.weight"), "no tensor norm.weight"),
         (_without("shift"), "no tensor shift"),
-        (_swapped, r"blocks.0.second.qweight is torch.int32 of shape \(8, 96\): expected .*40\)"),
+        (_swapped, r"blocks.0.second.qweight is torch.int32 of shape \(8, 96\): expected .*64\)"),
         (_changed("first.scales", lambda t: t[:, :5]), r"first.scales is .* \(2, 5\)"),
         (_changed("first.scales", lambda t: t.int()), "first.scales is torch.int32"),
         (_changed("first.scales", lambda t: torch.cat([t, t[:1]])), "3 groups, which do not"),
@@ -200,7 +200,7 @@ def _swapped(tensors: _Tensors) -> None:
         (_changed("first.g_idx", lambda t: t + 1), "first.g_idx: expected 2 groups of 32"),
         (_changed("first.g_idx", lambda t: t * 0), "first.g_idx: expected 2 groups of 32"),
         (_changed("first.bias", lambda t: t[:3]), r"first.bias has shape \(3,\)"),
-        (_changed("head.weight", lambda t: t[:3]), r"head.weight has shape \(3, 40\)"),
+        (_changed("head.weight", lambda t: t[:3]), r"head.weight has shape \(3, 64\)"),
         (lambda tensors: tensors.update(more=torch.ones(1)), "the model has no more"),
         (
             lambda tensors: tensors.update({"norm.qweight": tensors["first.qweight"]}),

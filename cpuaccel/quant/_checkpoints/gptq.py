@@ -43,10 +43,10 @@ def _codes(layer: LayerTensors, offset: int) -> Codes:
     bits = _bits(layer)
     N, K = layer.out_features, layer.in_features
     groups = layer.part("scales").shape[0]
+    order = _order(layer, groups)
     words = layer.expect("qweight", torch.int32, (K * bits // 32, N))
     scales = layer.expect("scales", None, (groups, N))
     zeros = layer.expect("qzeros", torch.int32, (groups, N * bits // 32))
-    order = _order(layer, groups)
     codes = unpack_rows(words, bits)
     zero_points = (unpack_rows(zeros.t().contiguous(), bits) + offset) & ((1 << bits) - 1)
     # Codes of up to 4 bits are packed to 4; packed codes count from -8, or from -128.
