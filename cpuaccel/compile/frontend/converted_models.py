@@ -218,7 +218,9 @@ class _Lowering:
                 return
             expected = _called(self._model, args, kwargs)
             try:
-                difference = compare(_called(lowered, args, kwargs), expected, "int8", lambda error: None)
+                difference = compare(
+                    _called(lowered, args, kwargs), expected, "int8", lambda error: None
+                )
                 problem = "" if difference.is_within else str(difference)
             except Exception as error:
                 problem = _log.first_line(error)

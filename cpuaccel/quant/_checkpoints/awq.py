@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cpuaccel.quant._checkpoints.bits import unpack_rows
+from cpuaccel.quant._checkpoints.bits import PART, unpack_rows
 from cpuaccel.quant._checkpoints.files import Checkpoint
 from cpuaccel.quant._checkpoints.load import Codes, LayerTensors, load
 
@@ -54,7 +54,9 @@ def _codes(layer: LayerTensors) -> Codes:
 
 def _columns(words: Tensor) -> Tensor:
     """Return -8 to 7 as int8, (columns, rows), of the words of some rows."""
-    nibbles = unpack_rows(words.t().contiguous(), _BITS).view(-1, 8, words.shape[0])
-    columns = torch.empty_like(nibbles, dtype=torch.int8)
-    columns[:, list(_COLUMN_OF_NIBBLE)] = (nibbles - 8).to(torch.int8)
-    return columns.reshape(-1, words.shape[0])
+    rows, of_row = words.shape
+    columns = torch.empty((of_row, 8, rows), dtype=torch.int8)
+    for part, of_part in zip(columns.split(PART // 8), words.split(PART // 8, 1), strict=True):
+        nibbles = unpack_rows(of_part.t().contiguous(), _BITS).view(-1, 8, rows)
+        part[:, list(_COLUMN_OF_NIBBLE)] = (nibbles - 8).to(torch.int8)
+    return columns.view(-1, rows)

@@ -8,6 +8,10 @@ import torch
 from torch import Tensor
 
 
+PART = 256
+"""Columns that are unpacked at a time, which bounds the memory of int16."""
+
+
 def unpack_rows(words: Tensor, bits: int) -> Tensor:
     """Return the integers of int32 ``words``, which lie one after another along dimension 0.
 

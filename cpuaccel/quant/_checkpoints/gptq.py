@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cpuaccel.quant._checkpoints.bits import unpack_rows
+from cpuaccel.quant._checkpoints.bits import PART, unpack_rows
 from cpuaccel.quant._checkpoints.files import Checkpoint
 from cpuaccel.quant._checkpoints.load import Codes, LayerTensors, load
 
@@ -47,15 +47,16 @@ def _codes(layer: LayerTensors, offset: int) -> Codes:
     words = layer.expect("qweight", torch.int32, (K * bits // 32, N))
     scales = layer.expect("scales", None, (groups, N))
     zeros = layer.expect("qzeros", torch.int32, (groups, N * bits // 32))
-    codes = unpack_rows(words, bits)
     zero_points = (unpack_rows(zeros.t().contiguous(), bits) + offset) & ((1 << bits) - 1)
     # Codes of up to 4 bits are packed to 4; packed codes count from -8, or from -128.
     packed_bits = 4 if bits <= 4 else 8
     low = 1 << (packed_bits - 1)
-    if order is not None:
-        codes = codes[order]
+    codes = torch.empty((N, K), dtype=torch.int8)
+    for part, of_part in zip(codes.split(PART), words.split(PART, 1), strict=True):
+        integers = unpack_rows(of_part, bits)
+        part.copy_((integers if order is None else integers[order]).t() - low)
     return Codes(
-        codes=(codes - low).to(torch.int8).t().contiguous(),
+        codes=codes,
         scale=_kernel_type(scales).t().contiguous(),
         zero_point=(zero_points - low).to(torch.int8),
         bits=packed_bits,
