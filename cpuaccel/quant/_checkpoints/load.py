@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
+from cpuaccel import memory
 from cpuaccel.quant._checkpoints.files import Checkpoint
 from cpuaccel.quant.intx_linear import IntxLinear
 
@@ -86,6 +87,7 @@ def load(
         bias = _bias(checkpoint, name, module)
         model.set_submodule(name, _layer(codes, bias, module, int8_activations))
     _load_others(model, checkpoint, layers, tied)
+    memory.empty_cache()  # of the codes of single layers, which the model does not need again
     return model
 
 
