@@ -16,6 +16,7 @@ from cpuaccel._explain.compiled import compiled_rows, optimized_footer
 from cpuaccel._explain.explanation import Explanation, Row
 from cpuaccel._explain.fused import fused_footer, fused_rows, is_fused
 from cpuaccel._explain.gnn import pyg_rows
+from cpuaccel._explain.intx import intx_rows
 from cpuaccel._explain.layers import (
     COMPUTE,
     IN_FLOAT,
@@ -145,7 +146,7 @@ def _torch_rows(path: str, module: nn.Module, reason: str) -> Iterator[Row]:
     if ".quantized." in namespace and ".reference." not in namespace:
         if name not in _PASSIVE and not any(module.children()):
             yield kernel_row(path, f"nn.quantized.{name}", name, reason)
-    elif rows := list(torchao_rows(path, f"nn.{name}", module)):
+    elif rows := list(torchao_rows(path, f"nn.{name}", module)) or list(intx_rows(path, module)):
         yield from rows
     elif namespace and any(True for _ in module.parameters(recurse=False)):
         yield float_row(path, f"nn.{name}", name, reason)

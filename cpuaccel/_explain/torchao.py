@@ -1,4 +1,4 @@
-"""Rows of `explain` for layers whose weights torchao quantized to int8."""
+"""Rows of `explain` for layers whose weights torchao quantized to 8 bits or fewer."""
 
 from __future__ import annotations
 
@@ -9,22 +9,41 @@ from typing import Any
 from torch import nn
 
 from cpuaccel._explain.explanation import Row
+from cpuaccel._explain.intx import intx_kernel, intx_problem
 
-_REGISTRATION = "cpuaccel.quant._torchao.int8_weights"
+_INT8 = "cpuaccel.quant._torchao.int8_weights"
+_INTX = "cpuaccel.quant._torchao.intx_weights"
 
 
 def torchao_rows(path: str, op: str, module: nn.Module) -> Iterator[Row]:
-    """Yield the row of `module` if its weight is an Int8Tensor that cpuaccel is registered for."""
-    registration: Any = sys.modules.get(_REGISTRATION)  # imported with torchao
+    """Yield the row of `module` if its weight is of a class that cpuaccel is registered for."""
     weight: Any = getattr(module, "weight", None)
-    if registration is None or not registration.is_int8(weight):
-        return
-    reason = registration.weight_reason(weight)
-    if reason:
-        yield Row(path, op, "torch", reason=f"torchao's own function: {reason}")
-        return
+    int8: Any = sys.modules.get(_INT8)  # imported with torchao
+    intx: Any = sys.modules.get(_INTX)
+    if int8 is not None and int8.is_int8(weight):
+        yield _by_torchao(path, op, int8.weight_reason(weight)) or _int8_row(path, op, weight)
+    elif intx is not None and intx.is_intx(weight):
+        row = _by_torchao(path, op, intx.weight_reason(weight))
+        yield row or _intx_row(path, op, weight, intx.packed_bits(weight))
+
+
+def _by_torchao(path: str, op: str, reason: str) -> Row | None:
+    return Row(path, op, "torch", reason=f"torchao's own function: {reason}") if reason else None
+
+
+def _int8_row(path: str, op: str, weight: Any) -> Row:
     weight_only = weight.act_quant_kwargs is None
-    yield Row(
+    return Row(
         *(path, op, "cpuaccel", "gemm_w8" if weight_only else "qgemm"),
         reason="torchao's int8 weight" + ("" if weight_only else ", int8 activations"),
+    )
+
+
+def _intx_row(path: str, op: str, weight: Any, bits: int) -> Row:
+    rounds = weight.activation_quantization is not None
+    return Row(
+        *(path, op, "cpuaccel", intx_kernel(rounds)),
+        reason=f"torchao's {str(weight.target_dtype).removeprefix('torch.')} weight"
+        + (", int8 activations" if rounds else ""),
+        problem=intx_problem(bits, weight.shape, weight.block_size[1]),
     )

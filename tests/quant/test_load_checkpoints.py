@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+import cpuaccel
 from cpuaccel.quant import load_awq, load_gptq
 from quant._checkpoints import (
     HIDDEN,
@@ -121,6 +122,19 @@ def test_a_model_on_the_meta_device_with_tied_parameters(tmp_path: Path) -> None
 
 
 @torch.no_grad()
+def test_the_file_may_change_afterwards(tmp_path: Path) -> None:
+    tensors = _gptq(_layers())
+    file = write(tmp_path / "model.safetensors", tensors)
+    with torch.device("meta"):
+        net = Net()
+    loaded = load_gptq(net, file)
+    with file.open("r+b") as opened:
+        opened.write(b"\xff" * file.stat().st_size)
+    for name in ("first.bias", "norm.weight", "head.weight", "shift"):
+        assert torch.equal(loaded.state_dict()[name], tensors[name])
+
+
+@torch.no_grad()
 def test_the_weight_is_held_once(tmp_path: Path) -> None:
     file = write(tmp_path / "model.safetensors", _gptq(_layers()))
     loaded = load_gptq(Net(), file)
@@ -152,6 +166,17 @@ def test_gradients_reach_the_input(tmp_path: Path) -> None:
     x = torch.randn(4, IN, requires_grad=True)
     loaded.first(x).sum().backward()
     assert_close(x.grad, layers["first"].weight().sum(0).expand(4, IN), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("int8_activations", [False, True])
+def test_explained(tmp_path: Path, int8_activations: bool) -> None:
+    file = write(tmp_path / "model.safetensors", _gptq(_layers()))
+    rows = cpuaccel.explain(load_gptq(Net(), file, int8_activations=int8_activations)).rows
+    row = next(row for row in rows if row.layer == "first")
+    assert (row.op, row.provider) == ("cpuaccel::packed_intx_linear", "cpuaccel")
+    assert row.kernel == ("qgemm_wq" if int8_activations else "gemm_wq")
+    assert row.problem == f"w4 {HIDDEN}x{IN} g32"
+    assert row.packed_bytes > HIDDEN * IN // 2
 
 
 @torch.no_grad()

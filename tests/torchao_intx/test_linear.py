@@ -116,6 +116,19 @@ def test_compiled(name: str, backend: str) -> None:
     assert_close(result, model(x), rtol=1e-4, atol=2e-2 if "int8 rows" in name else 1e-4)
 
 
+@some
+def test_explained(name: str) -> None:
+    first, last = (
+        row for row in cpuaccel.explain(_model(name)).rows if row.kernel in ("gemm_wq", "qgemm_wq")
+    )
+    assert (first.kernel == "qgemm_wq") == ("int8 rows" in name)
+    bits = 8 if name.startswith("8") else 4
+    assert (
+        first.problem == f"w{bits} 96x64 g{64 if 'row,' in name + ',' and '32' not in name else 32}"
+    )
+    assert "torchao's int" in last.reason
+
+
 @torch.no_grad()
 def test_exported() -> None:
     model, x = _model("4 bits, group 32"), torch.randn(6, 64)

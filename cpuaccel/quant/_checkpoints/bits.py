@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-
 PART = 256
 """Columns that are unpacked at a time, which bounds the memory of int16."""
 

@@ -23,7 +23,7 @@ class Checkpoint:
         self.names = set(self._file_of)
 
     def tensor(self, name: str) -> Tensor:
-        """Read the tensor of this name."""
+        """Return the tensor of this name, which may be a mapping of the file: copy what is kept."""
         tensor: Tensor = self._file_of[name].get_tensor(name)
         return tensor
 

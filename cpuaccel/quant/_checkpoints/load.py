@@ -122,7 +122,7 @@ def _bias(checkpoint: Checkpoint, name: str, module: nn.Module) -> Tensor | None
         raise checkpoint.error(
             f"{full} has shape {tuple(bias.shape)}: expected {tuple(before.shape)}"
         )
-    return bias.to(before.dtype)
+    return bias.to(before.dtype, copy=True)
 
 
 def _layer(
@@ -194,7 +194,7 @@ def _assign(model: nn.Module, checkpoint: Checkpoint, name: str, aliases: set[st
                 before.copy_(value)
             continue
         if shared is None:
-            shared = value.to(before.dtype)
+            shared = value.to(before.dtype, copy=True)
             if isinstance(before, nn.Parameter):
                 shared = nn.Parameter(shared, requires_grad=before.requires_grad)
         setattr(module, attribute, shared)

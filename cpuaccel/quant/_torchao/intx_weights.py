@@ -34,6 +34,22 @@ def unregister() -> None:
     _registration.unregister()
 
 
+def is_intx(weight: Any) -> bool:
+    """Say whether `weight` is of the class that cpuaccel's linear is registered with."""
+    module = _registration.module
+    return module is not None and type(weight) is module.IntxUnpackedToInt8Tensor
+
+
+def weight_reason(weight: Any) -> str:
+    """Say why cpuaccel's op cannot compute with a weight of `is_intx`; empty if it can."""
+    return _weight_reason(_registration.module, weight)
+
+
+def packed_bits(weight: Any) -> int:
+    """Return the bits that a code of a weight of `is_intx` is packed to: 4 or 8."""
+    return _BITS[weight.target_dtype]
+
+
 def _weight_reason(module: Any, weight: Any) -> str:
     """Say why cpuaccel's op cannot compute with this weight; empty if it can."""
     if weight.device.type != "cpu":

@@ -1,0 +1,38 @@
+"""Rows of `explain` for weights of 4 or 8 bits with scales for groups."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import nn
+
+from cpuaccel._explain.explanation import Row
+
+_MODULE = "cpuaccel.quant.intx_linear"
+
+
+def intx_rows(path: str, module: nn.Module) -> Iterator[Row]:
+    """Yield the row of `module` if it is an IntxLinear."""
+    loaded: Any = sys.modules.get(_MODULE)  # imported with the first such layer
+    if loaded is None or not isinstance(module, loaded.IntxLinear):
+        return
+    layer: Any = module
+    yield Row(
+        *(path, "cpuaccel::packed_intx_linear", "cpuaccel", intx_kernel(layer.int8_activations)),
+        reason=f"a packed weight of {layer.bits} bits"
+        + (", int8 activations" if layer.int8_activations else ""),
+        problem=intx_problem(layer.bits, (layer.out_features, layer.in_features), layer.group_size),
+        packed_bytes=layer.packed.nbytes,
+    )
+
+
+def intx_kernel(int8_activations: bool) -> str:
+    """Return the kernel family of such a layer."""
+    return "qgemm_wq" if int8_activations else "gemm_wq"
+
+
+def intx_problem(bits: int, shape: Sequence[int], group: int) -> str:
+    """Return the bits, the shape and the group size of a weight as text."""
+    return f"w{bits} {'x'.join(map(str, shape))} g{group}"
