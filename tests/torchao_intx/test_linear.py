@@ -123,9 +123,8 @@ def test_explained(name: str) -> None:
     )
     assert (first.kernel == "qgemm_wq") == ("int8 rows" in name)
     bits = 8 if name.startswith("8") else 4
-    assert (
-        first.problem == f"w{bits} 96x64 g{64 if 'row,' in name + ',' and '32' not in name else 32}"
-    )
+    group = 64 if "row" in name.split(", ") else 32
+    assert first.problem == f"w{bits} 96x64 g{group}"
     assert "torchao's int" in last.reason
 
 

@@ -56,7 +56,9 @@ def _columns(words: Tensor) -> Tensor:
     """Return -8 to 7 as int8, (columns, rows), of the words of some rows."""
     rows, of_row = words.shape
     columns = torch.empty((of_row, 8, rows), dtype=torch.int8)
-    for part, of_part in zip(columns.split(PART // 8), words.split(PART // 8, 1), strict=True):
+    for part, of_part in zip(
+        torch.split(columns, PART // 8), torch.split(words, PART // 8, 1), strict=True
+    ):
         nibbles = unpack_rows(of_part.t().contiguous(), _BITS).view(-1, 8, rows)
         part[:, list(_COLUMN_OF_NIBBLE)] = (nibbles - 8).to(torch.int8)
     return columns.view(-1, rows)

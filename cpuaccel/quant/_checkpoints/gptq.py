@@ -52,7 +52,7 @@ def _codes(layer: LayerTensors, offset: int) -> Codes:
     packed_bits = 4 if bits <= 4 else 8
     low = 1 << (packed_bits - 1)
     codes = torch.empty((N, K), dtype=torch.int8)
-    for part, of_part in zip(codes.split(PART), words.split(PART, 1), strict=True):
+    for part, of_part in zip(torch.split(codes, PART), torch.split(words, PART, 1), strict=True):
         integers = unpack_rows(of_part, bits)
         part.copy_((integers if order is None else integers[order]).t() - low)
     return Codes(
