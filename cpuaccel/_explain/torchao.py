@@ -32,6 +32,13 @@ def _by_torchao(path: str, op: str, reason: str) -> Row | None:
 
 
 def _int8_row(path: str, op: str, weight: Any) -> Row:
+    if weight.scale.shape[1] != 1:
+        problem = intx_problem(8, weight.shape, weight.block_size[1])
+        return Row(
+            *(path, op, "cpuaccel", intx_kernel(False)),
+            reason="torchao's int8 weight",
+            problem=problem,
+        )
     weight_only = weight.act_quant_kwargs is None
     return Row(
         *(path, op, "cpuaccel", "gemm_w8" if weight_only else "qgemm"),

@@ -84,6 +84,7 @@ GROUPS = Kind(
     "groups",
     lambda: Int8WeightOnlyConfig(granularity=PerGroup(32), set_inductor_config=False),
     rows="none",
+    counted="packed_linear.cpuaccel",
 )
 
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -23,11 +23,16 @@ def test_a_layer_names_its_kernel(name: str) -> None:
     assert ("int8 activations" in reason) != weight_only
 
 
+def test_a_weight_with_groups() -> None:
+    assert _rows(GROUPS)[0] == ("cpuaccel", "gemm_wq", "torchao's int8 weight")
+
+
 def test_a_layer_of_torchao_has_its_reason() -> None:
-    assert _rows(GROUPS)[0] == (
-        *("torch", ""),
-        "torchao's own function: the weight has groups, or is no matrix",
-    )
+    model = KINDS["weight only"].quantized(nn.Sequential(nn.Linear(64, 32)))
+    model[0].weight.act_quant_kwargs = "another class"
+    row = cpuaccel.explain(model).rows[0]
+    assert (row.provider, row.kernel) == ("torch", "")
+    assert row.reason == "torchao's own function: activations are not int8"
 
 
 def test_other_layers_keep_their_reasons() -> None:

@@ -182,15 +182,16 @@ def test_a_bias_given_by_name() -> None:
     assert torch.equal(F.linear(input=x, weight=linear.weight, bias=linear.bias), linear(x))
 
 
-def test_groups_fall_back_to_torchao() -> None:
-    linear = layer(GROUPS, 64, 40)
-    x = torch.randn(5, 64)
-    cpuaccel.reset_stats()
-    result = linear(x)
-    assert cpuaccel.stats()["fallbacks"] == {
-        "int8_linear: the weight has groups, or is no matrix": 1
-    }
-    assert_close(result, by_torchao(linear, x), rtol=1e-5, atol=1e-5)
+@dtypes
+def test_groups(dtype: torch.dtype) -> None:
+    linear = layer(GROUPS, 64, 40, dtype=dtype)
+    for rows in (1, 5, 40):
+        x = torch.randn(rows, 64).to(dtype)
+        cpuaccel.reset_stats()
+        result = linear(x)
+        assert cpuaccel.stats()["calls"] == {GROUPS.counted: 1}
+        bound = 4 * torch.finfo(dtype).eps
+        assert_close(result, by_torchao(linear, x), rtol=bound, atol=16 * bound)
 
 
 @kinds

@@ -1,4 +1,4 @@
-"""F.linear with torchao's Int8Tensor as weight, by cpuaccel::int8_linear.
+"""F.linear with torchao's Int8Tensor as weight, by cpuaccel::int8_linear; with groups, intx_linear.
 
 Registered by torchao's own extension points (registration.py). torch.compile and torch.export
 trace it to one op.
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
+from cpuaccel._ops import intx_linear as _fake_kernel_of_groups  # noqa: F401
 from cpuaccel.quant._torchao.registration import Registration, linear_by
 
 _REDUCED = (-64, 63)
@@ -55,11 +56,14 @@ def _weight_reason_for(module: ModuleType) -> Any:
     def weight_reason(weight: Any) -> str:
         if weight.device.type != "cpu":
             return "not on the CPU"
-        if weight.dim() != 2 or weight.scale.dim() != 2 or weight.scale.shape[1] != 1:
-            return "the weight has groups, or is no matrix"
+        if weight.dim() != 2 or weight.scale.dim() != 2:
+            return "the weight is no matrix"
         quantizes = weight.act_quant_kwargs
         if quantizes is None:
-            return ""
+            one = weight.scale.shape[1] == 1
+            return "" if one or weight.block_size[0] == 1 else "a scale for several rows"
+        if weight.scale.shape[1] != 1:
+            return "int8 activations and a weight with groups"
         if type(quantizes) is not kwargs_class:
             return "activations are not int8"
         mapping, granularity = quantizes.mapping_type, quantizes.granularity
@@ -81,6 +85,7 @@ def _compute() -> Any:
     from torchao.quantization.quant_primitives import MappingType
 
     op: Any = torch.ops.cpuaccel.int8_linear.default
+    op_of_groups: Any = torch.ops.cpuaccel.intx_linear.default
 
     def compute(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
         if weight.act_pre_scale is not None:
@@ -91,6 +96,11 @@ def _compute() -> Any:
         return op_of(input, weight, bias)
 
     def op_of(input: Tensor, weight: Any, bias: Tensor | None) -> Tensor:
+        if weight.scale.shape[1] != 1:
+            by_groups: Tensor = op_of_groups(
+                input, weight.qdata, weight.scale, weight.zero_point, bias, 8, False
+            )
+            return by_groups
         quantizes, mode, symmetric = weight.act_quant_kwargs, "none", True
         scale, zero_point, (low, high) = None, None, _WHOLE
         if quantizes is not None:
