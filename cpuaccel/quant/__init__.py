@@ -161,7 +161,8 @@ def load_gptq(
         checkpoint: A safetensors file, or a folder with such files and their index.
         checkpoint_format: `"gptq"`, whose stored zero points are smaller by one, or `"gptq_v2"`,
             whose are not. Default: what `quantize_config.json` or `config.json` beside the files
-            says, else `"gptq"`.
+            says, else `"gptq"`; if all zero points of a layer are symmetric in the other format
+            (some checkpoints name the wrong one), that one, with a warning in the log.
         int8_activations: Round the rows of each layer's input to int8, as they come: faster from
             some rows on, and less accurate.
 

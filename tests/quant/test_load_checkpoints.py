@@ -77,6 +77,25 @@ def test_gptq(tmp_path: Path, bits: int, act_order: bool, of: str) -> None:
     _check(load_gptq(Net(), file, checkpoint_format=of), tensors, layers)
 
 
+@pytest.mark.parametrize("named", ["gptq", "gptq_v2"])
+@torch.no_grad()
+def test_symmetric_zero_points_of_the_other_format(tmp_path: Path, named: str) -> None:
+    """vllm-project/vllm#38966: every weight would be off by its scale."""
+    layers = _layers()
+    for layer in layers.values():
+        layer.zero_points[:] = 8
+    other = {"gptq": "gptq_v2", "gptq_v2": "gptq"}[named]
+    file = write(tmp_path / "model.safetensors", _gptq(layers, of=other))
+    settings = tmp_path / "quantize_config.json"
+    settings.write_text(json.dumps({"checkpoint_format": named, "sym": True}))
+    weight = layers["first"].weight()
+    assert torch.equal(load_gptq(Net(), file).first.dequantize(), weight)
+    as_named = load_gptq(Net(), file, checkpoint_format=named).first.dequantize()
+    assert not torch.equal(as_named, weight)
+    settings.write_text(json.dumps({"checkpoint_format": named, "sym": False}))
+    assert torch.equal(load_gptq(Net(), file).first.dequantize(), as_named)
+
+
 @torch.no_grad()
 def test_awq(tmp_path: Path) -> None:
     layers = _layers()

@@ -7,6 +7,9 @@
   k // (in_features / groups)
 
 The weight is ``W[n, k] = (code[k, n] - zero_point[g_idx[k], n]) * scales[g_idx[k], n]``.
+
+Some checkpoints name "gptq" and store zero points as "gptq_v2" does (vllm-project/vllm#38966). The
+zero points of symmetric weights, all 2^(bits - 1), tell which of the two it is.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from cpuaccel import _log
 from cpuaccel.quant._checkpoints.bits import PART, unpack_rows
 from cpuaccel.quant._checkpoints.files import Checkpoint
 from cpuaccel.quant._checkpoints.load import Codes, LayerTensors, load
@@ -27,19 +31,33 @@ def load_gptq(
 ) -> nn.Module:
     """Load a GPTQ checkpoint into `model`, in place."""
     settings = checkpoint.settings("gptq")
+    may_differ = checkpoint_format is None and settings.get("sym") is not False
     named = checkpoint_format or settings.get("checkpoint_format") or "gptq"
     if named not in _ZERO_OFFSETS:
         raise checkpoint.error(
             f"its checkpoint_format is {named!r}: expected {' or '.join(_ZERO_OFFSETS)}"
         )
 
+    differing = []
+
     def read(layer: LayerTensors) -> Codes:
-        return _codes(layer, _ZERO_OFFSETS[named])
+        codes, offset = _codes(layer, _ZERO_OFFSETS[named], may_differ)
+        if offset != _ZERO_OFFSETS[named]:
+            differing.append(layer.name)
+        return codes
 
-    return load(model, checkpoint, read, int8_activations)
+    load(model, checkpoint, read, int8_activations)
+    if differing:
+        _log.logger.warning(
+            "load_gptq: %s: %d layers, such as %s, have the symmetric zero points of another format"
+            " than %s, and were read in that format; checkpoint_format=%r reads them as named",
+            *(checkpoint.path, len(differing), differing[0], named, named),
+        )
+    return model
 
 
-def _codes(layer: LayerTensors, offset: int) -> Codes:
+def _codes(layer: LayerTensors, offset: int, may_differ: bool) -> tuple[Codes, int]:
+    """Return the weight, and the offset of the zero points: the given one, unless it differs."""
     bits = _bits(layer)
     N, K = layer.out_features, layer.in_features
     groups = layer.part("scales").shape[0]
@@ -47,7 +65,11 @@ def _codes(layer: LayerTensors, offset: int) -> Codes:
     words = layer.expect("qweight", torch.int32, (K * bits // 32, N))
     scales = layer.expect("scales", None, (groups, N))
     zeros = layer.expect("qzeros", torch.int32, (groups, N * bits // 32))
-    zero_points = (unpack_rows(zeros.t().contiguous(), bits) + offset) & ((1 << bits) - 1)
+    stored = unpack_rows(zeros.t().contiguous(), bits)
+    for symmetric in _ZERO_OFFSETS.values() if may_differ else ():
+        if bool((stored == (1 << (bits - 1)) - symmetric).all()):
+            offset = symmetric
+    zero_points = (stored + offset) & ((1 << bits) - 1)
     # Codes of up to 4 bits are packed to 4; packed codes count from -8, or from -128.
     packed_bits = 4 if bits <= 4 else 8
     low = 1 << (packed_bits - 1)
@@ -55,13 +77,14 @@ def _codes(layer: LayerTensors, offset: int) -> Codes:
     for part, of_part in zip(torch.split(codes, PART), torch.split(words, PART, 1), strict=True):
         integers = unpack_rows(of_part, bits)
         part.copy_((integers if order is None else integers[order]).t() - low)
-    return Codes(
+    weight = Codes(
         codes=codes,
         scale=_kernel_type(scales).t().contiguous(),
         zero_point=(zero_points - low).to(torch.int8),
         bits=packed_bits,
         order=order,
     )
+    return weight, offset
 
 
 def _kernel_type(scales: Tensor) -> Tensor:
