@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from compile._compiled import needs_onednn
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -162,7 +163,25 @@ def test_the_weight_is_held_once(tmp_path: Path) -> None:
     assert held <= weights // 2 + weights // 32 * 3 + HIDDEN * 8 + 64
 
 
-@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+@needs_onednn
+@torch.no_grad()
+def test_optimized_saved_and_prepacked(tmp_path: Path) -> None:
+    file = write(tmp_path / "model.safetensors", _gptq(_layers(act_order=True)))
+    loaded, x = load_gptq(Net(), file).eval(), torch.randn(5, IN)
+    expected = loaded(x)
+    optimized = cpuaccel.optimize(loaded, (x,), time_budget=0)
+    assert_close(optimized(x), expected)
+    cpuaccel.save(optimized, tmp_path / "saved.pt2")
+    for model in (cpuaccel.load(tmp_path / "saved.pt2"), cpuaccel.prepack(copy.deepcopy(loaded))):
+        with counted() as counts:
+            result = model(x)
+        assert counts.calls["packed_linear.cpuaccel"] >= len(LAYERS)
+        assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "backend", ["inductor", "aot_eager", pytest.param("cpuaccel", marks=needs_onednn)]
+)
 @torch.no_grad()
 def test_compiled_exported_and_copied(tmp_path: Path, backend: str) -> None:
     file = write(tmp_path / "model.safetensors", _gptq(_layers(act_order=True)))
