@@ -1,9 +1,6 @@
 // Gradients and transforms of cpuaccel::int8_linear.
 
-#include <c10/core/GradMode.h>
 #include <torch/library.h>
-
-#include <functional>
 
 #include "ops/int8_linear.h"
 #include "ops/integer_linear_autograd.h"
@@ -42,16 +39,9 @@ at::Tensor autograd_int8_linear(const at::Tensor& input, const at::Tensor& weigh
   if (is_transformed({&input, pointer_to(bias)})) {
     return transformed(call);
   }
-  const bool bias_learns = bias && bias->defined() && bias->requires_grad();
-  if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
-    const WeightParts parts{call.weight, call.weight_scale,
-                            call.weight_zero_point.value_or(at::Tensor())};
-    const std::function<at::Tensor()> result = [&] { return dispatch(call); };
-    return IntegerLinearFunction<dequantized_by<dequantized_weight>>::apply(input, bias, &parts,
-                                                                            &result);
-  }
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return dispatch(call);
+  return integer_linear_autograd<dequantized_by<dequantized_weight>>(
+      input, bias, {call.weight, call.weight_scale, call.weight_zero_point.value_or(at::Tensor())},
+      [&] { return dispatch(call); });
 }
 
 // vmap: the rows of each example have scales of their own, so one scale for all rows is not that of

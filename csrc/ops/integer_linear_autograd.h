@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/matmul.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <functional>
@@ -60,5 +61,19 @@ class IntegerLinearFunction
     return results;
   }
 };
+
+// What the Autograd key of such an op does: dispatch() below that key, with gradients of input and
+// bias where they are asked for.
+template <auto kDequantized, typename Dispatch>
+at::Tensor integer_linear_autograd(const at::Tensor& input, const std::optional<at::Tensor>& bias,
+                                   const WeightParts& parts, const Dispatch& dispatch) {
+  const bool bias_learns = bias && bias->defined() && bias->requires_grad();
+  if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
+    const std::function<at::Tensor()> result = dispatch;
+    return IntegerLinearFunction<kDequantized>::apply(input, bias, &parts, &result);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return dispatch();
+}
 
 }  // namespace cpuaccel::ops

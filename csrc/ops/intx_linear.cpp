@@ -39,7 +39,8 @@ const char* fallback_reason(const IntxLinear& call) {
   if (call.codes.numel() == 0) {
     return reasons::kEmpty;
   }
-  if (call.group() != call.codes.size(1) && call.group() % 8 != 0) {
+  const int64_t group = call.integers().group();
+  if (group != call.codes.size(1) && group % 8 != 0) {
     return "the group size is no multiple of 8";
   }
   return nullptr;

@@ -36,7 +36,7 @@ struct IntxLinear {
   int64_t bits;  // 4 or 8
   bool quantize;
 
-  int64_t group() const { return scale.size(1) == 0 ? 0 : codes.size(1) / scale.size(1); }
+  IntxCodes integers() const { return {codes, scale, zero_point, bits}; }
 };
 
 // Throws if an argument has a wrong shape, type or value.

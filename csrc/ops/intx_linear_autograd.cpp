@@ -1,9 +1,6 @@
 // Gradients and transforms of cpuaccel::intx_linear.
 
-#include <c10/core/GradMode.h>
 #include <torch/library.h>
-
-#include <functional>
 
 #include "ops/integer_linear_autograd.h"
 #include "ops/intx_linear.h"
@@ -37,15 +34,9 @@ at::Tensor autograd_intx_linear(const at::Tensor& input, const at::Tensor& codes
   if (is_transformed({&input, pointer_to(bias)})) {
     return transformed(call);
   }
-  const bool bias_learns = bias && bias->defined() && bias->requires_grad();
-  if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
-    const WeightParts parts{call.codes, call.scale, call.zero_point.value_or(at::Tensor())};
-    const std::function<at::Tensor()> result = [&] { return dispatch(call); };
-    return IntegerLinearFunction<dequantized_by<dequantized_codes>>::apply(input, bias, &parts,
-                                                                           &result);
-  }
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return dispatch(call);
+  return integer_linear_autograd<dequantized_by<dequantized_codes>>(
+      input, bias, {call.codes, call.scale, call.zero_point.value_or(at::Tensor())},
+      [&] { return dispatch(call); });
 }
 
 at::Tensor batched_intx_linear(const at::Tensor& input, const at::Tensor& codes,

@@ -39,7 +39,7 @@ void check_bias(const char* op, const std::optional<at::Tensor>& bias, int64_t o
 }
 
 void check(const IntxLinear& call) {
-  check_codes(kIntxLinear, {call.codes, call.scale, call.zero_point, call.bits});
+  check_codes(kIntxLinear, call.integers());
   check_input(kIntxLinear, call.input, call.codes.size(1));
   check_bias(kIntxLinear, call.bias, call.codes.size(0));
 }

@@ -96,7 +96,7 @@ class Packing {
 kernels::WqFormat packed_format(const IntxCodes& from) {
   kernels::WqFormat format;
   format.bits = from.bits;
-  format.group = from.codes.size(1) / from.scale.size(1);
+  format.group = from.group();
   format.scales = data_type(from.scale.scalar_type());
   if (has_reals(from)) {
     // -zero * scale, of which a type of 16 bits would lose digits.

@@ -16,6 +16,8 @@ struct IntxCodes {
   const at::Tensor& scale;
   const std::optional<at::Tensor>& zero_point;
   int64_t bits;
+
+  int64_t group() const { return codes.size(1) / scale.size(1); }
 };
 
 // The format of the packed codes. Zero points of floats become reals.

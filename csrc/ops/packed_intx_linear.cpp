@@ -1,8 +1,6 @@
 #include "ops/packed_intx_linear.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/Functions.h>
-#include <ATen/ops/linear.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -12,7 +10,6 @@
 #include "base/plugin.h"
 #include "kernels/gemm_wq/header.h"
 #include "ops/data_type.h"
-#include "ops/int8_linear.h"
 #include "ops/intx_linear.h"
 #include "ops/intx_packing.h"
 #include "ops/intx_product.h"

@@ -1,9 +1,6 @@
 // Gradients and transforms of cpuaccel::packed_intx_linear.
 
-#include <c10/core/GradMode.h>
 #include <torch/library.h>
-
-#include <functional>
 
 #include "ops/integer_linear_autograd.h"
 #include "ops/packed_intx_linear.h"
@@ -39,14 +36,8 @@ at::Tensor autograd_packed_intx_linear(const at::Tensor& input, const at::Tensor
   if (is_transformed({&input, pointer_to(bias)})) {
     return transformed(call);
   }
-  const bool bias_learns = bias && bias->defined() && bias->requires_grad();
-  if (c10::GradMode::is_enabled() && (input.requires_grad() || bias_learns)) {
-    const WeightParts parts{packed};
-    const std::function<at::Tensor()> result = [&] { return dispatch(call); };
-    return IntegerLinearFunction<unpacked_part>::apply(input, bias, &parts, &result);
-  }
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return dispatch(call);
+  return integer_linear_autograd<unpacked_part>(input, bias, {packed},
+                                                [&] { return dispatch(call); });
 }
 
 at::Tensor batched_packed_intx_linear(const at::Tensor& input, const at::Tensor& packed,

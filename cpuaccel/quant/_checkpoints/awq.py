@@ -35,11 +35,10 @@ def load_awq(model: nn.Module, checkpoint: Checkpoint, int8_activations: bool) -
 
 def _codes(layer: LayerTensors) -> Codes:
     N, K = layer.out_features, layer.in_features
-    groups = layer.part("scales").shape[0]
-    if groups == 0 or K % groups != 0 or N % 8 != 0:
+    groups = layer.groups
+    if N % 8 != 0:
         raise layer.checkpoint.error(
-            f"{layer.name}.scales has {groups} groups: expected groups that divide {K} in_features,"
-            f" and out_features, {N}, to be a multiple of 8"
+            f"{layer.name} has {N} out_features: expected a multiple of 8, which a word holds"
         )
     words = layer.expect("qweight", torch.int32, (K, N // 8))
     zeros = layer.expect("qzeros", torch.int32, (groups, N // 8))

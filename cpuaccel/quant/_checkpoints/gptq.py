@@ -60,7 +60,7 @@ def _codes(layer: LayerTensors, offset: int, may_differ: bool) -> tuple[Codes, i
     """Return the weight, and the offset of the zero points: the given one, unless it differs."""
     bits = _bits(layer)
     N, K = layer.out_features, layer.in_features
-    groups = layer.part("scales").shape[0]
+    groups = layer.groups
     order = _order(layer, groups)
     words = layer.expect("qweight", torch.int32, (K * bits // 32, N))
     scales = layer.expect("scales", None, (groups, N))
@@ -108,10 +108,6 @@ def _bits(layer: LayerTensors) -> int:
 def _order(layer: LayerTensors, groups: int) -> Tensor | None:
     """Return the features sorted by their groups; None if they are."""
     K = layer.in_features
-    if groups == 0 or K % groups != 0:
-        raise layer.checkpoint.error(
-            f"{layer.name}.scales has {groups} groups, which do not divide {K} in_features"
-        )
     if "g_idx" not in layer.parts:
         return None
     group_of = layer.expect("g_idx", torch.int32, (K,)).long()

@@ -45,6 +45,18 @@ class LayerTensors:
             raise self.checkpoint.error(f"it has no tensor {self.name}.{name}")
         return self.parts[name]
 
+    @property
+    def groups(self) -> int:
+        """The number of groups, which `scales` has in its first dimension."""
+        scales = self.part("scales")
+        groups = scales.shape[0] if scales.dim() == 2 else 0
+        if groups == 0 or self.in_features % groups != 0:
+            raise self.checkpoint.error(
+                f"{self.name}.scales of shape {tuple(scales.shape)} has {groups} groups, which do "
+                f"not divide {self.in_features} in_features"
+            )
+        return groups
+
     def expect(self, name: str, dtype: torch.dtype | None, shape: tuple[int, ...]) -> Tensor:
         """Return a part of this dtype and shape, or raise an error."""
         part = self.part(name)
