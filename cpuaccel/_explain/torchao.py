@@ -32,25 +32,27 @@ def _by_torchao(path: str, op: str, reason: str) -> Row | None:
 
 
 def _int8_row(path: str, op: str, weight: Any) -> Row:
+    rounds = weight.act_quant_kwargs is not None
     if weight.scale.shape[1] != 1:
-        problem = intx_problem(8, weight.shape, weight.block_size[1])
-        return Row(
-            *(path, op, "cpuaccel", intx_kernel(False)),
-            reason="torchao's int8 weight",
-            problem=problem,
-        )
-    weight_only = weight.act_quant_kwargs is None
+        return _row_of_groups(path, op, weight, "int8", 8, rounds)
     return Row(
-        *(path, op, "cpuaccel", "gemm_w8" if weight_only else "qgemm"),
-        reason="torchao's int8 weight" + ("" if weight_only else ", int8 activations"),
+        *(path, op, "cpuaccel", "qgemm" if rounds else "gemm_w8"), reason=_reason("int8", rounds)
     )
 
 
 def _intx_row(path: str, op: str, weight: Any, bits: int) -> Row:
     rounds = weight.activation_quantization is not None
+    dtype = str(weight.target_dtype).removeprefix("torch.")
+    return _row_of_groups(path, op, weight, dtype, bits, rounds)
+
+
+def _row_of_groups(path: str, op: str, weight: Any, dtype: str, bits: int, rounds: bool) -> Row:
     return Row(
         *(path, op, "cpuaccel", intx_kernel(rounds)),
-        reason=f"torchao's {str(weight.target_dtype).removeprefix('torch.')} weight"
-        + (", int8 activations" if rounds else ""),
+        reason=_reason(dtype, rounds),
         problem=intx_problem(bits, weight.shape, weight.block_size[1]),
     )
+
+
+def _reason(dtype: str, rounds: bool) -> str:
+    return f"torchao's {dtype} weight" + (", int8 activations" if rounds else "")

@@ -50,9 +50,8 @@ def test_a_layer_by_hand() -> None:
 def test_errors_like_those_of_float32() -> None:
     x = torch.randn(4, 8)
     model = _pt2e.quantized(Net(lambda self, x: self.layer(x), layer=nn.Linear(8, 5)).eval(), x)
-    exact, other, again = (
-        float64_reference.result(model, (x,), {}, error=error) for error in (0.0, 2**-24, 2**-24)
-    )
+    reference = float64_reference.Reference(model, (x,), {})
+    exact, other, again = (reference.result(error) for error in (0.0, 2**-24, 2**-24))
     assert torch.equal(other, again)
     assert not torch.equal(other, exact)
     torch.testing.assert_close(other, exact, atol=1e-6, rtol=1e-6)

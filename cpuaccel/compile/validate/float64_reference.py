@@ -19,26 +19,40 @@ from cpuaccel.compile.capture import capture
 _decomposed = quantized_decomposed()
 
 
-def result(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, error: float = 0.0
-) -> Any:
+def result(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the results of `model`, from convert_fx or PT2E, with its floats as float64.
 
-    Args:
-        model: The model.
-        args: Its arguments.
-        kwargs: Its arguments by name.
-        error: The largest relative error that each float gets, at random but the same in each call.
-            That of float32 shows how far a net carries the rounding of its engine.
-
     Raises:
-        Exception: what torch.export raises, or an op that does not support float64.
+        Exception: as `Reference` does.
     """
-    traced: Any = capture.program_of(model, args, kwargs).module(check_guards=False)
-    leaves, _ = tree_flatten((args, kwargs))
-    found = _Float64(traced, error).run(*leaves, enable_io_processing=False)
-    info = traced.graph._codegen.pytree_info
-    return tree_unflatten(list(found), info.out_spec)
+    return Reference(model, args, kwargs).result()
+
+
+class Reference:
+    """A quantized model, traced once, for results with its floats as float64."""
+
+    def __init__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Trace `model`, from convert_fx or PT2E.
+
+        Raises:
+            Exception: what torch.export raises.
+        """
+        self._traced: Any = capture.program_of(model, args, kwargs).module(check_guards=False)
+        self._leaves, _ = tree_flatten((args, kwargs))
+
+    def result(self, error: float = 0.0) -> Any:
+        """Return the results.
+
+        Args:
+            error: The largest relative error that each float gets, at random but the same in each
+                call. That of float32 shows how far a net carries the rounding of its engine.
+
+        Raises:
+            Exception: an op does not support float64.
+        """
+        found = _Float64(self._traced, error).run(*self._leaves, enable_io_processing=False)
+        info = self._traced.graph._codegen.pytree_info
+        return tree_unflatten(list(found), info.out_spec)
 
 
 class _Float64(Interpreter):

@@ -44,6 +44,7 @@ class Validation:
         # Without a capture, it is not known which tensors the model mutates.
         self._buffers = capture.buffers if capture is not None else _state_of(model)
         self._writes = capture is None or capture.writes
+        self._reference: Any = None  # the float64_reference of an int8 model, if it was asked for
 
     def assigned_attributes(self) -> list[str]:
         """Run the model; return the names of attributes that each call assigns anew.
@@ -170,16 +171,16 @@ class Validation:
     def _exact(self, error: float) -> dict[str, Any] | None:
         """Return the model's results with higher precision; None if that cannot be computed.
 
-        In int8, `error` is that of `float64_reference.result`.
+        In int8, `error` is that of `float64_reference.Reference.result`.
         """
         assert self._capture is not None
         int8 = self._capture.arithmetic == "int8"
         try:
             with torch.autocast("cpu", enabled=False):
                 return self._between_quantizers(error) if int8 else self._of_more_digits()
-        except Exception as error:
+        except Exception as raised:
             _log.logger.info(
-                "optimize: no reference of higher precision: %s", _log.first_line(error)
+                "optimize: no reference of higher precision: %s", _log.first_line(raised)
             )
             return None
 
@@ -212,8 +213,9 @@ class Validation:
         if self._writes:
             return None
         with self._undisturbed():
-            result = float64_reference.result(self._model, self._args, self._kwargs, error=error)
-            return {"output": result}
+            if self._reference is None:
+                self._reference = float64_reference.Reference(self._model, self._args, self._kwargs)
+            return {"output": self._reference.result(error)}
 
 
 def time_calls(validations: dict[str, Validation], budget: float) -> dict[str, list[float]]:
