@@ -67,13 +67,13 @@ std::vector<Candidate> of_floats(const std::shared_ptr<const Data>& data, double
   for (const auto& row : kernels::gemm_wq_kernels()) {
     if (!left_out(row.isa, operations, kMostForRef)) {
       all.push_back({row.name, row.isa, [data, function = row.function] {
-                       kernels::gemm_wq({.weights = &data->weights,
-                                         .M = data->M,
-                                         .src = data->src.data(),
-                                         .src_stride = data->weights.K(),
-                                         .dst = data->dst.data(),
-                                         .dst_stride = data->weights.N()},
-                                        function);
+                       kernels::gemm_wq(
+                           {.weights = &data->weights,
+                            .M = data->M,
+                            .src = data->src.data(),
+                            .src_stride = data->weights.K(),
+                            .dst = {.data = data->dst.data(), .stride = data->weights.N()}},
+                           function);
                      }});
     }
   }
@@ -85,13 +85,13 @@ std::vector<Candidate> of_bytes(const std::shared_ptr<const Data>& data, double 
   for (const auto& row : kernels::qgemm_wq_kernels()) {
     if (!left_out(row.isa, operations, kMostForRef)) {
       all.push_back({row.name, row.isa, [data, function = row.function] {
-                       kernels::qgemm_wq({.weights = &data->weights,
-                                          .M = data->M,
-                                          .src = data->bytes.data(),
-                                          .scales = data->scales.data(),
-                                          .dst = data->dst.data(),
-                                          .dst_stride = data->weights.N()},
-                                         function);
+                       kernels::qgemm_wq(
+                           {.weights = &data->weights,
+                            .M = data->M,
+                            .src = data->bytes.data(),
+                            .scales = data->scales.data(),
+                            .dst = {.data = data->dst.data(), .stride = data->weights.N()}},
+                           function);
                      }});
     }
   }

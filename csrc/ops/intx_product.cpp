@@ -26,29 +26,27 @@ at::Tensor intx_product(const at::Tensor& input, const kernels::WqWeights& weigh
   const at::Tensor floats = biased ? bias->detach().to(at::kFloat).contiguous() : at::Tensor();
   const float* bias_data = biased ? floats.const_data_ptr<float>() : nullptr;
   if (!quantize) {
-    kernels::gemm_wq({.weights = &weights,
-                      .M = src.size(0),
-                      .src = src.const_data_ptr(),
-                      .src_type = type,
-                      .src_stride = src.size(1),
-                      .dst = result.mutable_data_ptr(),
-                      .dst_type = type,
-                      .dst_stride = weights.N(),
-                      .bias = bias_data});
+    kernels::gemm_wq(
+        {.weights = &weights,
+         .M = src.size(0),
+         .src = src.const_data_ptr(),
+         .src_type = type,
+         .src_stride = src.size(1),
+         .dst = {.data = result.mutable_data_ptr(), .type = type, .stride = weights.N()},
+         .bias = bias_data});
     return result;
   }
   kernels::QuantizeByRow rounding;
   rounding.symmetric = false;
   const QuantizedRows rows(src, rounding);
-  kernels::qgemm_wq({.weights = &weights,
-                     .M = src.size(0),
-                     .src = rows.values.const_data_ptr<int8_t>(),
-                     .scales = rows.scales.const_data_ptr<float>(),
-                     .zero_points = rows.zero_points.const_data_ptr<int32_t>(),
-                     .dst = result.mutable_data_ptr(),
-                     .dst_type = type,
-                     .dst_stride = weights.N(),
-                     .bias = bias_data});
+  kernels::qgemm_wq(
+      {.weights = &weights,
+       .M = src.size(0),
+       .src = rows.values.const_data_ptr<int8_t>(),
+       .scales = rows.scales.const_data_ptr<float>(),
+       .zero_points = rows.zero_points.const_data_ptr<int32_t>(),
+       .dst = {.data = result.mutable_data_ptr(), .type = type, .stride = weights.N()},
+       .bias = bias_data});
   return result;
 }
 

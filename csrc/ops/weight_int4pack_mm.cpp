@@ -165,9 +165,9 @@ at::Tensor weight_int4pack_mm(const at::Tensor& self, const at::Tensor& mat2, in
                     .src = src.const_data_ptr(),
                     .src_type = data_type(src.scalar_type()),
                     .src_stride = src.stride(0),
-                    .dst = result.mutable_data_ptr(),
-                    .dst_type = data_type(src.scalar_type()),
-                    .dst_stride = mat2.size(0)});
+                    .dst = {.data = result.mutable_data_ptr(),
+                            .type = data_type(src.scalar_type()),
+                            .stride = mat2.size(0)}});
   calls().add(Op::packed_linear, Provider::cpuaccel);
   return result;
 }

@@ -154,6 +154,38 @@ TEST_P(GemmBf16Test, PackedOnce) {
   }
 }
 
+TEST_P(GemmBf16Test, WrittenByACallback) {
+  for (const GemmShape& shape : {GemmShape{9, 33, 21}, GemmShape{14, 300, 700},
+                                 GemmShape{60, 70, 2060}, GemmShape{3, 5, 1}}) {
+    GemmOptions options;
+    options.a = DataType::bf16;
+    options.bf16_arithmetic = true;
+    GemmCase item(shape, options);
+    GemmCall call = item.call();
+    const GemmMatrix b = call.b;
+    call.b = {};
+    call.pack_b.context = &b;
+    const int64_t N = shape.N;
+    EXPECT_EQ(b.column_stride, 1);
+    EXPECT_EQ(b.row_stride, N);
+    call.pack_b.write = [](const void* context, const PanelBlock& block) {
+      const auto& from = *static_cast<const GemmMatrix*>(context);
+      for (int64_t j = 0; j < (block.nc + block.nr - 1) / block.nr * block.nr; ++j) {
+        float* to = block.panels + j / block.nr * block.kc * block.nr + j % block.nr;
+        for (int64_t k = 0; k < block.kc; ++k) {
+          to[k * block.nr] = j < block.nc
+                                 ? static_cast<const float*>(
+                                       from.data)[(block.k0 + k) * from.row_stride + block.n0 + j]
+                                 : 0.0f;
+        }
+      }
+    };
+    gemm_bf16(call, GetParam().function);
+    item.check();
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
 // Unpacking gives b, rounded.
 void expect_unpacked(const GemmBf16Packed& packed, const TestMatrix& b) {
   GuardedVector<uint16_t> plain(static_cast<size_t>(packed.K() * packed.N()));

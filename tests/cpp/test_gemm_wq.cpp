@@ -8,13 +8,17 @@
 #include <limits>
 #include <random>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
+#include "base/isa.h"
 #include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/half.h"
+#include "kernels/gemm_wq/few_rows.h"
 #include "kernels/gemm_wq/gemm_wq.h"
 #include "kernels/gemm_wq/header.h"
+#include "kernels/gemm_wq/pack.h"
 #include "threads.h"
 #include "wq_source.h"
 
@@ -46,24 +50,26 @@ void check(std::mt19937& random, const WqSource& source, int64_t M, DataType typ
            .src = src.data(),
            .src_type = type,
            .src_stride = src_stride,
-           .dst = dst.data(),
-           .dst_type = type,
-           .dst_stride = dst_stride,
+           .dst = {.data = dst.data(), .type = type, .stride = dst_stride},
            .bias = biased ? bias.data() : nullptr},
           row);
   const double own = type == DataType::f32 ? 0x1p-23 : type == DataType::bf16 ? 0x1p-8 : 0x1p-10;
+  const bool rounded = M > kFewRows && type == DataType::bf16 && has_bf16_arithmetic();
+  const double of_weights = rounded ? 0x1p-8 : 0.0;
   for (int64_t n = 0; n < N; ++n) {
     for (int64_t m = 0; m < M; ++m) {
-      double expected = biased ? static_cast<double>(bias[index(n)]) : 0.0, terms = 0.0;
+      double expected = biased ? static_cast<double>(bias[index(n)]) : 0.0;
+      double terms = 0.0, products = 0.0;
       for (int64_t k = 0; k < K; ++k) {
         const double x =
             static_cast<double>(element_to_float(src.data(), type, m * src_stride + k));
         const WqSource::Term term = source.at(k, n);
         expected += x * term.weight;
         terms += std::abs(x) * term.error_unit;
+        products += std::abs(x * term.weight);
       }
-      const double allowed =
-          static_cast<double>(K + 3) * 0x1p-24 * terms + own * std::abs(expected) + 1e-7;
+      const double allowed = static_cast<double>(K + 3) * 0x1p-24 * terms + of_weights * products +
+                             own * std::abs(expected) + 1e-7;
       ASSERT_NEAR(static_cast<double>(element_to_float(dst.data(), type, m * dst_stride + n)),
                   expected, allowed)
           << M << "x" << N << "x" << K << " at " << m << ", " << n << ", bits "
@@ -120,12 +126,28 @@ TEST_P(GemmWqTest, NansStayInTheirRows) {
                .M = M,
                .src = src.data(),
                .src_stride = 64,
-               .dst = dst.data(),
-               .dst_stride = 40},
+               .dst = {.data = dst.data(), .stride = 40}},
               GetParam().function);
       for (int64_t i = 0; i < M * 40; ++i) {
         ASSERT_EQ(std::isfinite(dst[index(i)]), i / 40 != 1) << i;
       }
+    }
+  }
+}
+
+TEST_P(GemmWqTest, AppliesTheFunctionAndOperandsOfDst) {
+  std::mt19937 random(11);
+  const WqSource source(random, {}, 150, 64);
+  const WqWeights weights = source.packed();
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    for (const int64_t M : {1, 11, 40}) {
+      GuardedVector<float> src(index(M * 64));
+      std::normal_distribution<float> normal(0.0f, 1.0f);
+      std::ranges::generate(src, [&] { return normal(random); });
+      check_dst(random, M, 150, type, [&](const WqDst& dst) {
+        gemm_wq({.weights = &weights, .M = M, .src = src.data(), .src_stride = 64, .dst = dst},
+                GetParam().function);
+      });
     }
   }
 }
@@ -146,8 +168,7 @@ TEST_P(GemmWqTest, ThreadsGiveTheSameBits) {
                .M = M,
                .src = src.data(),
                .src_stride = 512,
-               .dst = dst.data(),
-               .dst_stride = 300},
+               .dst = {.data = dst.data(), .stride = 300}},
               GetParam().function);
       results[threads == 1 ? 0 : 1].assign(dst.begin(), dst.end());
     }
@@ -156,6 +177,45 @@ TEST_P(GemmWqTest, ThreadsGiveTheSameBits) {
 }
 
 TEST(GemmWqList, EndsInRef) { EXPECT_EQ(gemm_wq_kernels().back().isa, Isa::ref); }
+
+TEST(PackPlain, ReadsStridesAndChecksTheRange) {
+  for (const auto& [bits, low] : {std::pair{4, -8}, std::pair{8, -128}}) {
+    for (const WqZeros kind : {WqZeros::none, WqZeros::integers, WqZeros::reals}) {
+      const int64_t N = 35, K = 16;
+      GuardedVector<int8_t> codes(index(N * K));  // K x N
+      GuardedVector<float> scales(index(N * 2)), zeros(index(N * 2));
+      for (int64_t i = 0; i < N * K; ++i) {
+        codes[index(i)] = static_cast<int8_t>(low + i % (-2 * low));
+      }
+      for (int64_t i = 0; i < N * 2; ++i) {
+        scales[index(i)] = static_cast<float>(i + 1);
+        zeros[index(i)] = static_cast<float>(low + i % (-2 * low));
+      }
+      const WqPlain plain{.codes = codes.data(),
+                          .n_stride = 1,
+                          .k_stride = N,
+                          .scales = scales.data(),
+                          .zeros = zeros.data()};
+      WqWeights weights({.bits = bits, .group = 8, .zeros = kind}, N, K);
+      ASSERT_TRUE(pack_plain(plain, weights));
+      std::vector<float> column(index(K));
+      for (int64_t n = 0; n < N; ++n) {
+        weights.dequantize(n, column.data());
+        for (int64_t k = 0; k < K; ++k) {
+          const size_t group = index(n * 2 + k / 8);
+          const float zero = kind == WqZeros::none ? 0.0f : zeros[group];
+          const float expected = (codes[index(k * N + n)] - zero) * scales[group];
+          ASSERT_NEAR(column[index(k)], expected, 1e-6f * 256.0f * scales[group]);
+        }
+      }
+      zeros[3] = static_cast<float>(-low);
+      EXPECT_EQ(pack_plain(plain, weights), kind != WqZeros::integers);
+      zeros[3] = 0.0f;
+      codes[5] = static_cast<int8_t>(bits == 4 ? 8 : 0);
+      EXPECT_EQ(pack_plain(plain, weights), bits == 8);
+    }
+  }
+}
 
 TEST(WqWeights, DequantizeGivesTheFormula) {
   std::mt19937 random(7);

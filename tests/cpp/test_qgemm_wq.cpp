@@ -54,9 +54,7 @@ void check(std::mt19937& random, const WqSource& source, int64_t M, QgemmWqFunct
             .src = rows.values.data(),
             .scales = rows.scales.data(),
             .zero_points = whole ? rows.zero_points.data() : nullptr,
-            .dst = dst.data(),
-            .dst_type = type,
-            .dst_stride = dst_stride,
+            .dst = {.data = dst.data(), .type = type, .stride = dst_stride},
             .bias = whole ? bias.data() : nullptr},
            row);
   const double own = type == DataType::f32 ? 0x1p-23 : type == DataType::bf16 ? 0x1p-8 : 0x1p-10;
@@ -142,12 +140,31 @@ TEST_P(QgemmWqTest, ThreadsGiveTheSameBits) {
                 .src = rows.values.data(),
                 .scales = rows.scales.data(),
                 .zero_points = rows.zero_points.data(),
-                .dst = dst.data(),
-                .dst_stride = 300},
+                .dst = {.data = dst.data(), .stride = 300}},
                GetParam().function);
       results[threads == 1 ? 0 : 1].assign(dst.begin(), dst.end());
     }
     EXPECT_EQ(results[0], results[1]);
+  }
+}
+
+TEST_P(QgemmWqTest, AppliesTheFunctionAndOperandsOfDst) {
+  std::mt19937 random(11);
+  const WqSource source(random, {}, 70, 64);
+  const WqWeights weights = source.packed();
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    for (const int64_t M : {1, 11}) {
+      const Rows rows(random, M, 64, false);
+      check_dst(random, M, 70, type, [&](const WqDst& dst) {
+        qgemm_wq({.weights = &weights,
+                  .M = M,
+                  .src = rows.values.data(),
+                  .scales = rows.scales.data(),
+                  .zero_points = rows.zero_points.data(),
+                  .dst = dst},
+                 GetParam().function);
+      });
+    }
   }
 }
 

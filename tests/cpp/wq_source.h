@@ -1,6 +1,9 @@
 // Random weights of 4 or 8 bits by groups, and what they stand for.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +12,7 @@
 
 #include "guarded.h"
 #include "kernels/gemm/half.h"
+#include "kernels/gemm_wq/dst.h"
 #include "kernels/gemm_wq/weights.h"
 #include "kernels/round_up.h"
 
@@ -74,6 +78,42 @@ struct WqSource {
     return {(code - zero) * scale, (std::abs(code) + std::abs(zero)) * std::abs(scale)};
   }
 };
+
+// Runs `product` with a plain dst, and with everything that WqDst can do, and compares them.
+template <typename Product>
+void check_dst(std::mt19937& random, int64_t M, int64_t N, DataType type, const Product& product) {
+  const int64_t stride = N + 3;
+  const auto bytes = index(M * stride * data_type_size(type));
+  GuardedVector<uint8_t> plain(bytes), dst(bytes), times(bytes), plus(bytes);
+  std::normal_distribution<float> normal(0.0f, 1.0f);
+  for (int64_t i = 0; i < M * stride; ++i) {
+    float_to_element(normal(random), times.data(), type, i);
+    float_to_element(normal(random), plus.data(), type, i);
+  }
+  product(WqDst{.data = plain.data(), .type = type, .stride = stride});
+  const GemmAfter relu{[](const void*, float* row, int64_t count) {
+                         std::transform(row, row + count, row,
+                                        [](float value) { return std::max(value, 0.0f); });
+                       },
+                       nullptr};
+  product(WqDst{.data = dst.data(),
+                .type = type,
+                .stride = stride,
+                .function = relu,
+                .times = times.data(),
+                .plus = plus.data()});
+  const float own = type == DataType::f32 ? 0x1p-22f : 0x1p-7f;
+  for (int64_t m = 0; m < M; ++m) {
+    for (int64_t at = m * stride; at < m * stride + N; ++at) {
+      const float product_of = std::max(element_to_float(plain.data(), type, at), 0.0f) *
+                               element_to_float(times.data(), type, at);
+      const float added = element_to_float(plus.data(), type, at);
+      ASSERT_NEAR(element_to_float(dst.data(), type, at), product_of + added,
+                  own * (std::abs(product_of) + std::abs(added)))
+          << m << ", " << at - m * stride;
+    }
+  }
+}
 
 // Each number of bits with each type of scales and each kind of zeros.
 inline std::vector<WqFormat> wq_formats() {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/amx.h"
+#include "base/scratch.h"
 #include "kernels/gemm/edges.h"
 #include "kernels/gemm/packed.h"
 #include "kernels/gemm/paths.h"
@@ -50,6 +51,43 @@ GemmPrefetch panels_source(const void* context, const PanelBlock& block) {
   const GemmCall& call = static_cast<const Operands*>(context)->call;
   return matrix_source(call.b, block.g, 2 * block.k0, elements(call, block.k0, block.kc), block.n0,
                        block.nc);
+}
+
+// Columns that are written as floats at a time: whole panels of each row, and at most 400 KB.
+int64_t columns_at_a_time(int64_t nr) { return std::max<int64_t>(192 / nr, 1) * nr; }
+
+// Rounds what call.pack_b writes, a part of the block at a time.
+void write_rounded(const void* context, const PanelBlock& block) {
+  const auto& of = *static_cast<const Operands*>(context);
+  const PackPanels& from = of.call.pack_b;
+  const int64_t count = elements(of.call, block.k0, block.kc), nr = block.nr;
+  const int64_t step = columns_at_a_time(nr);
+  auto* floats = static_cast<float*>(
+      scratch(ScratchSlot::accumulator, static_cast<size_t>(kGemmMaxKc * step) * sizeof(float)));
+  for (int64_t n = 0; n < block.nc; n += step) {
+    const int64_t columns = std::min(step, block.nc - n);
+    for (int64_t k = 0; k < count; k += kGemmMaxKc) {
+      const int64_t rows = std::min(kGemmMaxKc, count - k);
+      from.write(from.context,
+                 {block.g, 2 * block.k0 + k, rows, block.n0 + n, columns, nr, floats});
+      for (int64_t j = 0; j < columns; j += nr) {
+        of.kernels.panels({floats + j * rows, DataType::f32, nr, 1, rows, nr,
+                           block.panels + ((n + j) * block.kc + k / 2 * nr), 0},
+                          nr);
+      }
+    }
+  }
+}
+
+GemmPrefetch rounded_source(const void* context, const PanelBlock& block) {
+  const GemmCall& call = static_cast<const Operands*>(context)->call;
+  if (call.pack_b.source == nullptr) {
+    return {};
+  }
+  PanelBlock of_floats = block;
+  of_floats.k0 = 2 * block.k0;
+  of_floats.kc = elements(call, block.k0, block.kc);
+  return call.pack_b.source(call.pack_b.context, of_floats);
 }
 
 // Row k of packed f32 in the panel of column n, and the number of rows from it to the end of its
@@ -142,6 +180,11 @@ void gemm_bf16(const GemmCall& call, GemmBf16Function* row) {
   if (call.packed != nullptr) {
     pairs.packed = nullptr;
     pairs.pack_b = {write_packed, packed_source, &operands};
+    gemm(pairs, kernels.pairs);
+    return;
+  }
+  if (call.pack_b.write != nullptr) {
+    pairs.pack_b = {write_rounded, rounded_source, &operands};
     gemm(pairs, kernels.pairs);
     return;
   }

@@ -90,16 +90,14 @@ class RowTiles {
   float *values_, *sums_, *row_;
 };
 
-// Writes rows m0 to m0 + rows of dst, columns n0 to n0 + 32.
-void store(const GemmWqCall& call, const float* sums, int64_t m0, int64_t rows, int64_t n0) {
+// Writes rows m0 to m0 + rows of dst, columns n0 to n0 + 32. Overwrites `sums`.
+void store(const GemmWqCall& call, float* sums, int64_t m0, int64_t rows, int64_t n0) {
   const int64_t count = std::min(kWqColumns, call.weights->N() - n0);
   for (int64_t m = m0; m < m0 + rows; ++m, sums += kWqColumns) {
-    auto* to = static_cast<std::byte*>(call.dst) +
-               (m * call.dst_stride + n0) * data_type_size(call.dst_type);
-    for (int64_t j = 0; j < count; ++j) {
-      const float bias = call.bias != nullptr ? call.bias[n0 + j] : 0.0f;
-      float_to_element(sums[j] + bias, to, call.dst_type, j);
+    for (int64_t j = 0; call.bias != nullptr && j < count; ++j) {
+      sums[j] += call.bias[n0 + j];
     }
+    write_columns(call.dst, sums, m, n0, count);
   }
 }
 

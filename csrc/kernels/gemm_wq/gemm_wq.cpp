@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 
+#include "base/isa.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
 #include "kernels/gemm_wq/few_rows.h"
 #include "kernels/round_up.h"
 
@@ -75,13 +77,19 @@ void many_rows(const GemmWqCall& call, const GemmWqKernels& kernels) {
   multiply.N = call.weights->N();
   multiply.K = call.weights->K();
   multiply.a = {.data = call.src, .type = call.src_type, .row_stride = call.src_stride};
-  multiply.dst = {.data = call.dst, .type = call.dst_type, .row_stride = call.dst_stride};
+  multiply.dst = {.data = call.dst.data, .type = call.dst.type, .row_stride = call.dst.stride};
+  multiply.after = call.dst.function;
   multiply.pack_b = {Unpacked::write, Unpacked::source, &unpacked};
   multiply.beta = 0.0f;
   if (call.bias != nullptr) {
     multiply.bias = {.data = call.bias, .type = DataType::f32, .axis = GemmBiasAxis::n};
   }
-  gemm(multiply);
+  if (call.src_type == DataType::bf16 && has_bf16_arithmetic()) {
+    gemm_bf16(multiply);
+  } else {
+    gemm(multiply);
+  }
+  apply_operands(call.dst, multiply.M, multiply.N);
 }
 
 }  // namespace

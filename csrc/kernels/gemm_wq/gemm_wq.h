@@ -1,17 +1,20 @@
 // Family gemm_wq: matrix product of floats by weights of 4 or 8 bits (weights.h).
 //
-//   dst[m,n] = sum over k of src[m,k] * weights[k,n] + bias[n]
+//   result[m,n] = sum over k of src[m,k] * weights[k,n] + bias[n]
 //
-// src M x K and dst M x N of f32, bf16 or f16. All arithmetic is f32. Up to kFewRows rows:
+// src M x K of f32, bf16 or f16; dst.h says how dst is made of results. All arithmetic is f32. Up
+// to kFewRows rows:
 //
 //   sum over g of scale[g,n] * (sum over k in g of src[m,k] * code[k,n]
 //                               - zero[g,n] * sum over k in g of src[m,k])
 //
 // where the code may have the center subtracted before, and zeros of kind `reals` are added behind.
-// More rows: weights[k,n] is rounded to f32, and family gemm multiplies.
+// More rows: weights[k,n] is rounded to f32, and family gemm multiplies; or, if src is bf16 and the
+// CPU has such arithmetic, to bf16, and family gemm_bf16 multiplies.
 //
 // Error: (K + 3) * 2^-24 of the sum over k of |src * scale| * (|code| + |zero|), of which the sum
-// of `reals` is (|code - center| * |scale| + |real|) * |src|; and the rounding to dst's type.
+// of `reals` is (|code - center| * |scale| + |real|) * |src|; with bf16 arithmetic, 2^-8 of the sum
+// of |src * weights| more; and the rounding to dst's type.
 //
 // Bound: up to 4 rows, reading the weights once; more rows, M * N * K fma of f32.
 #pragma once
@@ -22,6 +25,7 @@
 
 #include "base/api.h"
 #include "base/data_type.h"
+#include "kernels/gemm_wq/dst.h"
 #include "kernels/gemm_wq/weights.h"
 #include "kernels/kernel_list.h"
 
@@ -75,9 +79,7 @@ struct GemmWqCall {
   const void* src = nullptr;
   DataType src_type = DataType::f32;
   int64_t src_stride = 0;  // elements from a row to the next
-  void* dst = nullptr;
-  DataType dst_type = DataType::f32;
-  int64_t dst_stride = 0;
+  WqDst dst;
   const float* bias = nullptr;  // N; null means zeros
 };
 

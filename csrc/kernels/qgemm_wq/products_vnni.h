@@ -32,11 +32,19 @@ struct VnniProducts : Base {
     }
   }
 
+  // -8 for codes of 4 bits, -128 for those of 8 bits.
+  template <int kBits>
+  CPUACCEL_INLINE static Int start(int32_t halves) {
+    const int32_t sum = static_cast<int16_t>(halves) + (halves >> 16);
+    return Base::set1(kBits == 4 ? sum : 16 * sum);
+  }
+
   template <int kBits>
   struct Part {
     Int sums;
 
     CPUACCEL_INLINE void clear() { sums = Base::set1(0); }
+    CPUACCEL_INLINE void begin(Int start) { sums = start; }
     CPUACCEL_INLINE void add(const Codes& codes, Int first, Int second) {
       sums = Base::dot(sums, codes.low, first);
       if constexpr (kBits == 4) {

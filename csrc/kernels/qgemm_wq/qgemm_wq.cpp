@@ -36,11 +36,12 @@ class Product {
         padded_(round_up(format_.group, format_.run())),
         tiles_(divide_up(call.M, kTileRows)) {
     const int64_t sums = tiles_ * kTileRows * groups_;
-    const int64_t bytes = tiles_ * kTileRows * groups_ * padded_;
+    const int64_t bytes = sums * padded_;
     auto* memory = static_cast<std::byte*>(
-        scratch(ScratchSlot::gemm_a, static_cast<size_t>(bytes + sums * int64_t{sizeof(float)})));
+        scratch(ScratchSlot::gemm_a, static_cast<size_t>(bytes + 2 * sums * int64_t{4})));
     rows_ = reinterpret_cast<int32_t*>(memory);
     sums_ = reinterpret_cast<float*>(memory + bytes);
+    starts_ = rows_ + (bytes / 4 + sums);
   }
 
   void run() const {
@@ -60,11 +61,14 @@ class Product {
   }
   int32_t* packed(int64_t tile) const { return rows_ + tile * kTileRows * groups_ * padded_ / 4; }
   float* sums(int64_t tile) const { return sums_ + tile * kTileRows * groups_; }
+  bool has_starts() const { return format_.group <= kWqStart; }
+  int32_t* starts(int64_t tile) const { return starts_ + tile * kTileRows * groups_; }
 
   void pack(int64_t tile) const {
     const int64_t width = width_of(tile);
     std::fill_n(packed(tile), width * groups_ * padded_ / 4, 0);
     std::fill_n(sums(tile), width * groups_, 0.0f);
+    std::fill_n(starts(tile), width * groups_, 0);
     for (int64_t i = 0; i < rows_of(tile); ++i) {
       const int8_t* from = call_.src + (tile * kTileRows + i) * weights_.K();
       for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
@@ -74,8 +78,21 @@ class Product {
           sum += from[k];
         }
         sums(tile)[g * width + i] = static_cast<float>(sum);
+        if (has_starts()) {
+          starts(tile)[g * width + i] = start_of(from);
+        }
       }
     }
+  }
+
+  int32_t start_of(const int8_t* from) const {
+    int16_t halves[2] = {};
+    for (int64_t k = 0; k < format_.group; ++k) {
+      halves[k % 4 / 2] = static_cast<int16_t>(halves[k % 4 / 2] - 8 * from[k]);
+    }
+    int32_t start;
+    std::memcpy(&start, halves, sizeof(start));
+    return start;
   }
 
   void pack_group(const int8_t* from, int32_t* to, int64_t width) const {
@@ -94,6 +111,7 @@ class Product {
       alignas(64) float sums_of_tile[kTileRows * kWqColumns] = {};  // K may be 0
       tile_({.rows = packed(tile),
              .row_sums = sums(tile),
+             .starts = has_starts() ? starts(tile) : nullptr,
              .width = width_of(tile),
              .panel = weights_.panel(panel),
              .format = &format_,
@@ -103,7 +121,8 @@ class Product {
     }
   }
 
-  void store(const float* sums_of_tile, int64_t tile, int64_t panel) const {
+  // Overwrites the sums.
+  void store(float* sums_of_tile, int64_t tile, int64_t panel) const {
     const int64_t n0 = panel * kWqColumns, count = std::min(kWqColumns, weights_.N() - n0);
     const std::byte* of_weights = weights_.panel(panel) + weights_.layout().sums_offset();
     for (int64_t i = 0; i < rows_of(tile); ++i, sums_of_tile += kWqColumns) {
@@ -111,14 +130,13 @@ class Product {
       const float scale = call_.scales[m];
       const auto zero_point =
           static_cast<float>(call_.zero_points != nullptr ? call_.zero_points[m] : 0);
-      auto* to = static_cast<std::byte*>(call_.dst) +
-                 (m * call_.dst_stride + n0) * data_type_size(call_.dst_type);
       for (int64_t j = 0; j < count; ++j) {
         const float of_column = element_to_float(of_weights, DataType::f32, j);
         const float bias = call_.bias != nullptr ? call_.bias[n0 + j] : 0.0f;
         const float sum = __builtin_fmaf(-zero_point, of_column, sums_of_tile[j]);
-        float_to_element(__builtin_fmaf(scale, sum, bias), to, call_.dst_type, j);
+        sums_of_tile[j] = __builtin_fmaf(scale, sum, bias);
       }
+      write_columns(call_.dst, sums_of_tile, m, n0, count);
     }
   }
 
@@ -129,6 +147,7 @@ class Product {
   const int64_t groups_, padded_, tiles_;
   int32_t* rows_;
   float* sums_;
+  int32_t* starts_;
 };
 
 }  // namespace

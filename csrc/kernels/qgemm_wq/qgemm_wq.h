@@ -1,8 +1,9 @@
 // Family qgemm_wq: matrix product of int8 rows by weights of 4 or 8 bits (gemm_wq/weights.h).
 //
-//   dst[m,n] = scale[m] * sum over k of (src[m,k] - zero_point[m]) * weights[k,n] + bias[n]
+//   result[m,n] = scale[m] * sum over k of (src[m,k] - zero_point[m]) * weights[k,n] + bias[n]
 //
-// src is what family quantize_by_row writes. Computed as
+// src is what family quantize_by_row writes; gemm_wq/dst.h says how dst is made of results.
+// Computed as
 //
 //   scale[m] * (sum over g of weights' scale[g,n] * (dot[g] - zero[g,n] * sum over k in g of src)
 //               - zero_point[m] * sum over k of weights[k,n]) + bias[n]
@@ -22,6 +23,7 @@
 
 #include "base/api.h"
 #include "base/data_type.h"
+#include "kernels/gemm_wq/dst.h"
 #include "kernels/gemm_wq/weights.h"
 #include "kernels/kernel_list.h"
 
@@ -30,12 +32,18 @@ namespace cpuaccel::kernels {
 // Products of 255 * 128 of as many k fit int32.
 inline constexpr int64_t kWqIntegers = 32768;
 
+// The most k of a group for which a tile has `starts`. The numbers of it fit int16.
+inline constexpr int64_t kWqStart = 32;
+
 // A panel times up to 8 rows. Four bytes of row m and run r (4 k) are the dword rows[r * width +
 // m]. Each group begins at a new dword of codes, behind zeros.
 struct QgemmWqTile {
   const int32_t* rows = nullptr;
   const float* row_sums = nullptr;  // group by group, `width` each: the sums of the group's bytes
-  int64_t width = 0;                // 1, 2, 4 or 8
+  // The same as two int16 each: -8 times the sums of its bytes with k % 4 < 2, and of the others.
+  // With it, sums of codes from 0 become those of centered codes. Null for other groups.
+  const int32_t* starts = nullptr;
+  int64_t width = 0;  // 1, 2, 4 or 8
   const std::byte* panel = nullptr;
   const WqFormat* format = nullptr;
   const WqLayout* layout = nullptr;
@@ -55,9 +63,7 @@ struct QgemmWqCall {
   const int8_t* src = nullptr;           // M x K, dense
   const float* scales = nullptr;         // M
   const int32_t* zero_points = nullptr;  // M; null means zeros
-  void* dst = nullptr;
-  DataType dst_type = DataType::f32;  // or bf16, f16
-  int64_t dst_stride = 0;
+  WqDst dst;
   const float* bias = nullptr;  // N; null means zeros
 };
 

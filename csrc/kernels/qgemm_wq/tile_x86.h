@@ -2,7 +2,8 @@
 //
 //   Floats              the vector class of gemm_wq/avx2.h or avx512.h; Int: its integers
 //   Codes, split<bits>  the codes of a dword as unsigned bytes, those of 8 bits plus 128
-//   Part<bits>          sums of products; add: of a dword of codes; as_ints
+//   Part<bits>          sums of products; clear; begin: with centered codes (QgemmWqTile::starts);
+//                       add: of a dword of codes; as_ints
 //   kPartial            k whose products a Part holds
 //
 // Included by x86's sources only.
@@ -22,40 +23,79 @@ namespace {
 template <int kBits>
 constexpr int kOffset = kBits == 4 ? 0 : 128;
 
-// Sums of kRows rows times kWide vectors of columns over some dwords of codes, at most kPartial k.
+// Sums of products of kRows rows and kWide vectors of columns.
 template <typename D, int kBits, int kRows, int kWide>
-CPUACCEL_INLINE void add_part(typename D::Int (&sums)[kRows][kWide], const int32_t*& rows,
-                              int64_t width, const std::byte*& codes, int64_t dwords) {
-  typename D::template Part<kBits> parts[kRows][kWide];
-  CPUACCEL_UNROLL
-  for (int i = 0; i < kRows * kWide; ++i) {
-    parts[i / kWide][i % kWide].clear();
-  }
-  for (; dwords > 0; --dwords) {
-    typename D::Codes split[kWide];
-    CPUACCEL_UNROLL
-    for (int j = 0; j < kWide; ++j) {
-      split[j] =
-          D::template split<kBits>(D::Floats::load_dwords(codes + j * 4 * D::Floats::kLanes));
-    }
-    CPUACCEL_UNROLL
-    for (int i = 0; i < kRows; ++i) {
-      const auto first = D::set1(rows[i]);
-      const auto second = kBits == 4 ? D::set1(rows[width + i]) : first;
+struct Parts {
+  typename D::template Part<kBits> of[kRows][kWide];
+
+  // Adds those of some dwords of codes, at most kPartial k since the parts began.
+  CPUACCEL_INLINE void add(const int32_t*& rows, int64_t width, const std::byte*& codes,
+                           int64_t dwords) {
+    for (; dwords > 0; --dwords) {
+      typename D::Codes split[kWide];
       CPUACCEL_UNROLL
       for (int j = 0; j < kWide; ++j) {
-        parts[i][j].add(split[j], first, second);
+        split[j] =
+            D::template split<kBits>(D::Floats::load_dwords(codes + j * 4 * D::Floats::kLanes));
+      }
+      CPUACCEL_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        const auto first = D::set1(rows[i]);
+        const auto second = kBits == 4 ? D::set1(rows[width + i]) : first;
+        CPUACCEL_UNROLL
+        for (int j = 0; j < kWide; ++j) {
+          of[i][j].add(split[j], first, second);
+        }
+      }
+      rows += wq_run(kBits) / 4 * width;
+      codes += 4 * kWqColumns;
+      // Keeps the compiler from loading several dwords ahead, which would spill the sums.
+      asm volatile("" : "+r"(codes), "+r"(rows));
+    }
+  }
+};
+
+// Rows `first` to `first` + kRows of the tile, for groups that have starts and, unless kCentered,
+// zero points of integers. Half of the time of such groups was their end.
+template <typename D, int kBits, int kRows, int kWide, bool kCentered>
+void tile_of_small_groups(const QgemmWqTile& t, int64_t first) {
+  using V = typename D::Floats;
+  const WqLayout& layout = *t.layout;
+  constexpr int64_t kRun = wq_run(kBits);
+  const int64_t dwords = (t.format->group + kRun - 1) / kRun;
+  for (int64_t g = 0; g < layout.groups; ++g) {
+    const std::byte* of_group = t.panel + g * layout.group_bytes();
+    const std::byte* scales = of_group + layout.code_bytes;
+    for (int64_t v = 0; v < V::kVectors; v += kWide) {
+      const std::byte* codes = of_group + v * 4 * V::kLanes;
+      const int32_t* rows = t.rows + g * dwords * kRun / 4 * t.width + first;
+      Parts<D, kBits, kRows, kWide> parts;
+      CPUACCEL_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        const auto start = D::template start<kBits>(t.starts[g * t.width + first + i]);
+        CPUACCEL_UNROLL
+        for (int j = 0; j < kWide; ++j) {
+          parts.of[i][j].begin(start);
+        }
+      }
+      parts.add(rows, t.width, codes, dwords);
+      CPUACCEL_UNROLL
+      for (int j = 0; j < kWide; ++j) {
+        const int64_t column = (v + j) * V::kLanes;
+        const auto scale = V::load_scales(scales, column, t.format->scales);
+        CPUACCEL_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+          float* to = t.sums + (first + i) * kWqColumns + column;
+          auto sum = D::to_floats(parts.of[i][j].as_ints());
+          if constexpr (!kCentered) {
+            const auto zeros = V::load_integers(scales + layout.scale_bytes + column);
+            const auto off = V::add(zeros, V::set1(kBits == 4 ? -8.0f : 0.0f));
+            sum = V::minus_product(sum, off, V::set1(t.row_sums[g * t.width + first + i]));
+          }
+          V::store(to, V::fma(scale, sum, V::load(to)));
+        }
       }
     }
-    rows += wq_run(kBits) / 4 * width;
-    codes += 4 * kWqColumns;
-    // Keeps the compiler from loading several dwords ahead, which would spill the sums.
-    asm volatile("" : "+r"(codes), "+r"(rows));
-  }
-  CPUACCEL_UNROLL
-  for (int i = 0; i < kRows * kWide; ++i) {
-    auto& sum = sums[i / kWide][i % kWide];
-    sum = D::add(sum, parts[i / kWide][i % kWide].as_ints());
   }
 }
 
@@ -86,7 +126,17 @@ void tile_of(const QgemmWqTile& t, int64_t first) {
         }
         const int64_t end = std::min(group, done + kWqIntegers / kRun);
         for (int64_t d = done; d < end; d += D::kPartial / kRun) {
-          add_part<D, kBits>(sums, rows, t.width, codes, std::min(D::kPartial / kRun, end - d));
+          Parts<D, kBits, kRows, kWide> parts;
+          CPUACCEL_UNROLL
+          for (int i = 0; i < kRows * kWide; ++i) {
+            parts.of[i / kWide][i % kWide].clear();
+          }
+          parts.add(rows, t.width, codes, std::min(D::kPartial / kRun, end - d));
+          CPUACCEL_UNROLL
+          for (int i = 0; i < kRows * kWide; ++i) {
+            auto& sum = sums[i / kWide][i % kWide];
+            sum = D::add(sum, parts.of[i / kWide][i % kWide].as_ints());
+          }
         }
         CPUACCEL_UNROLL
         for (int i = 0; i < kRows * kWide; ++i) {
@@ -111,21 +161,34 @@ void tile_of(const QgemmWqTile& t, int64_t first) {
   }
 }
 
+// The function of these rows, for the format.
+template <typename D, int kBits, int kRows, int kWide>
+void rows_of(const QgemmWqTile& t, int64_t first) {
+  const WqZeros zeros = t.format->zeros;
+  if (t.starts == nullptr || zeros == WqZeros::reals) {
+    return tile_of<D, kBits, kRows, kWide>(t, first);
+  }
+  std::fill_n(t.sums + first * kWqColumns, kRows * kWqColumns, 0.0f);
+  zeros == WqZeros::none ? tile_of_small_groups<D, kBits, kRows, kWide, true>(t, first)
+                         : tile_of_small_groups<D, kBits, kRows, kWide, false>(t, first);
+}
+
 template <typename D, int kBits>
 void tile_by_rows(const QgemmWqTile& t) {
+  constexpr int kWide = D::template kWide<kBits>;
   switch (t.width) {
     case 1:
-      return tile_of<D, kBits, 1, D::Floats::kVectors>(t, 0);
+      return rows_of<D, kBits, 1, D::Floats::kVectors>(t, 0);
     case 2:
-      return tile_of<D, kBits, 2, 2>(t, 0);
+      return rows_of<D, kBits, 2, 2>(t, 0);
     case 4:
-      return tile_of<D, kBits, 4, D::template kWide<kBits>>(t, 0);
+      return rows_of<D, kBits, 4, kWide>(t, 0);
     default:
       if constexpr (D::kRows == 8) {
-        return tile_of<D, kBits, 8, D::template kWide<kBits>>(t, 0);
+        return rows_of<D, kBits, 8, kWide>(t, 0);
       }
-      tile_of<D, kBits, 4, D::template kWide<kBits>>(t, 0);
-      tile_of<D, kBits, 4, D::template kWide<kBits>>(t, 4);
+      rows_of<D, kBits, 4, kWide>(t, 0);
+      rows_of<D, kBits, 4, kWide>(t, 4);
   }
 }
 

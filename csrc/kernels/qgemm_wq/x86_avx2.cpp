@@ -23,10 +23,20 @@ struct Products : Products8 {
   }
 
   template <int kBits>
+  CPUACCEL_INLINE static Int start(int32_t halves) {
+    return set1(halves);
+  }
+
+  template <int kBits>
   struct Part {
     Int low, high;  // `high` counts sixteenfold
 
     CPUACCEL_INLINE void clear() { low = high = _mm256_setzero_si256(); }
+    // -8 for codes of 4 bits, and 16 times that for those of 8 bits.
+    CPUACCEL_INLINE void begin(Int start) {
+      clear();
+      (kBits == 4 ? low : high) = start;
+    }
     CPUACCEL_INLINE void add(const Codes& codes, Int first, Int second) {
       low = _mm256_add_epi16(low, _mm256_maddubs_epi16(codes.low, first));
       const Int products = _mm256_maddubs_epi16(codes.high, second);
