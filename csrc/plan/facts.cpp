@@ -74,7 +74,7 @@ double of_quantized_attention(const Operands& o) {
 }
 
 using MultiplyAdds = double(const Operands&);
-constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 9> kLayers{{
+constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 10> kLayers{{
     {"Convolution", of_convolution},
     {"ConvTranspose", of_transposed},
     {"MatMul", of_product},
@@ -82,6 +82,7 @@ constexpr std::array<std::pair<std::string_view, MultiplyAdds*>, 9> kLayers{{
     {"q_linear", of_product},
     {"q_linear_dynamic", of_product},
     {"int8_linear", of_product},
+    {"intx_linear", of_product},
     {"attention", of_attention},
     {"q_attention", of_quantized_attention},
 }};

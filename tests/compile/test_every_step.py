@@ -19,6 +19,7 @@ KERNELS = {
     "attention": ("attention",),
     "dequantize": ("dequantize",),
     "int8_linear": ("quantize_by_row", "qgemm", "gemm_w8", "eltwise_f32"),
+    "intx_linear": ("quantize_by_row", "gemm_wq", "qgemm_wq", "eltwise_f32"),
     "permute": (),  # another view, or oneDNN's reorder
     "q_add": ("binary",),
     "q_attention": ("qattention",),
@@ -42,6 +43,7 @@ KERNELS = {
 ELSEWHERE = {
     "attention": "test_transformers.py",
     "int8_linear": "../torchao_int8/test_plans.py",
+    "intx_linear": "../torchao_intx/test_plans.py",
     "q_attention": "test_quantized_attention.py",
     "q_linear_dynamic": "test_int8.py",
     "slice_scatter": "test_mutations.py",

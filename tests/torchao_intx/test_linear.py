@@ -14,9 +14,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import cpuaccel
-
-quantization = pytest.importorskip("torchao.quantization")
-pytest.importorskip("torchao.quantization.quantize_.workflows.intx.intx_unpacked_to_int8_tensor")
+from torchao_intx._layers import config, counted_op, quantization
 
 pytestmark = needs_plugin
 
@@ -27,24 +25,12 @@ def _configs() -> Iterator[tuple[str, Any]]:
     groups = {"group 32": quantization.PerGroup(32), "row": quantization.PerAxis(0)}
     for bits in (4, 8, 3):
         for name, granularity in groups.items():
-            dtype = getattr(torch, f"int{bits}")
-            yield (
-                f"{bits} bits, {name}",
-                quantization.IntxWeightOnlyConfig(weight_dtype=dtype, granularity=granularity),
-            )
-            yield (
-                f"{bits} bits, {name}, int8 rows",
-                quantization.Int8DynamicActivationIntxWeightConfig(
-                    weight_dtype=dtype, weight_granularity=granularity
-                ),
-            )
+            yield f"{bits} bits, {name}", config(bits, granularity)
+            yield f"{bits} bits, {name}, int8 rows", config(bits, granularity, int8_rows=True)
+    asymmetric = quantization.MappingType.ASYMMETRIC
     yield (
         "4 bits, zero points",
-        quantization.IntxWeightOnlyConfig(
-            weight_dtype=torch.int4,
-            granularity=quantization.PerGroup(32),
-            mapping_type=quantization.MappingType.ASYMMETRIC,
-        ),
+        config(4, quantization.PerGroup(32), mapping_type=asymmetric),
     )
 
 
@@ -69,7 +55,7 @@ def _by_torchao(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _counted_op(name: str) -> str:
-    return "linear_dynamic.cpuaccel" if "int8 rows" in name else "packed_linear.cpuaccel"
+    return counted_op("int8 rows" in name)
 
 
 @some

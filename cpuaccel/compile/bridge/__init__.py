@@ -17,6 +17,7 @@ from cpuaccel.compile.bridge import (
     convolution,
     elementwise,
     int8_linear,
+    intx_linear,
     matmul,
     mutations,
     normalization,
@@ -31,10 +32,11 @@ from cpuaccel.compile.bridge.translation import Translation
 
 VIEW_OPS = shapes.VIEW_OPS
 MUTATIONS = mutations.MUTATIONS
-CPUACCEL_OPS = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS | int8_linear.KINDS
+_INTEGER_LINEAR = int8_linear.KINDS | intx_linear.KINDS
+CPUACCEL_OPS = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS | _INTEGER_LINEAR
 """Kinds of ops that cpuaccel runs, not oneDNN Graph."""
-QUANTIZED = quantized.OPS | int8_linear.KINDS
-QUANTIZED_LAYERS = quantized.LAYERS | int8_linear.KINDS
+QUANTIZED = quantized.OPS | _INTEGER_LINEAR
+QUANTIZED_LAYERS = quantized.LAYERS | _INTEGER_LINEAR
 CASTS = shapes.CASTS
 DECOMPOSITIONS = quantized.DECOMPOSITIONS
 translate_quantized = quantized.translate_quantized
@@ -47,6 +49,7 @@ TRANSLATIONS: dict[Any, Translate] = {
     **convolution.TRANSLATIONS,
     **matmul.TRANSLATIONS,
     **int8_linear.TRANSLATIONS,
+    **intx_linear.TRANSLATIONS,
     **attention.TRANSLATIONS,
     **elementwise.TRANSLATIONS,
     **normalization.TRANSLATIONS,

@@ -8,8 +8,8 @@ import torch
 from torch.fx import Node
 
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
-from cpuaccel.compile.bridge._arguments import arguments_of, only_user
-from cpuaccel.compile.bridge.activations import activation_of
+from cpuaccel.compile.bridge._arguments import arguments_of
+from cpuaccel.compile.bridge.activations import activation_behind
 from cpuaccel.compile.bridge.plan_text import Value
 from cpuaccel.compile.bridge.translation import Fallback, Translation
 
@@ -40,11 +40,7 @@ def _int8_linear(translation: Translation, node: Node) -> None:
     present = {name: pair for name, pair in vectors.items() if pair[0] is not None}
     if not all(translation.is_constant(vector) for vector, _ in present.values()):
         raise Fallback("a scale, a zero point or the bias is not constant")
-    follows = only_user(node)
-    function, nodes = None, [node]
-    if follows is not None and follows not in translation.unit_of:
-        function = activation_of(follows)
-        nodes = [node] if function is None else [node, follows]
+    function, nodes = activation_behind(translation, node)
     translation.begin(nodes, nodes[-1])
     inputs = [translation.read(given["input"]), translation.read(given["weight"])]
     for vector, to in present.values():
@@ -55,7 +51,7 @@ def _int8_linear(translation: Translation, node: Node) -> None:
         )
     attributes: dict[str, Any] = {name: given[name] for name in _ATTRIBUTES}
     attributes.update({name: True for name in present if name})
-    translation.op("int8_linear", inputs, nodes[-1], function=function or "", **attributes)
+    translation.op("int8_linear", inputs, nodes[-1], function=function, **attributes)
 
 
 _op: Any = torch.ops.cpuaccel.int8_linear.default

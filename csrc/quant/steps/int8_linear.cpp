@@ -19,9 +19,9 @@
 #include "base/counters.h"
 #include "kernels/gemm_w8/gemm_w8.h"
 #include "kernels/qgemm/qgemm.h"
-#include "kernels/quantize_by_row/quantize_by_row.h"
 #include "plan/eltwise.h"
 #include "quant/steps/constants.h"
+#include "quant/steps/quantize_rows.h"
 #include "quant/steps/step.h"
 
 namespace cpuaccel::quant {
@@ -31,31 +31,6 @@ namespace {
 struct PackedInt8 {
   kernels::QgemmWeights weights;
   int64_t bytes() const { return weights.bytes; }
-};
-
-// Quantizes rows to s8. Its outputs are the integers, and the scales and zero points of the rows.
-class QuantizeRowsStep : public plan::Step {
- public:
-  kernels::QuantizeByRow call;  // without pointers
-  std::vector<float> scales;
-  std::vector<int32_t> zero_points;
-
-  void run(Pointers in, Pointers out) const override {
-    auto now = call;
-    now.src = in[0];
-    now.given = static_cast<int64_t>(scales.size());
-    now.given_scales = scales.empty() ? nullptr : scales.data();
-    now.given_zero_points = zero_points.empty() ? nullptr : zero_points.data();
-    now.dst = static_cast<int8_t*>(out[0]);
-    now.scales = static_cast<float*>(out[1]);
-    now.zero_points = static_cast<int32_t*>(out[2]);
-    kernels::quantize_by_row(now);
-  }
-  std::string kernel() const override {
-    return std::string("cpuaccel quantize_by_row:") +
-           kernels::first_usable(kernels::quantize_by_row_kernels()).name;
-  }
-  bool fits_team() const override { return true; }
 };
 
 // What both kinds of products have.
@@ -193,71 +168,33 @@ kernels::RowScales row_scales(const std::string& quantize) {
                            quantize + "'");
 }
 
-// The step that quantizes the source. `src` is the source without gaps.
-std::unique_ptr<QuantizeRowsStep> quantize_rows(const Building& building,
-                                                const Operation& operation,
-                                                const Int8Operands& operands, Id src, int64_t K) {
+// How the M rows of the source become integers.
+RowRounding row_rounding(const Building& building, const Operation& operation,
+                         const Int8Operands& operands, int64_t M) {
   const auto& attributes = operation.attributes;
-  auto step = std::make_unique<QuantizeRowsStep>();
-  auto& call = step->call;
+  RowRounding result;
+  auto& call = result.call;
   call.mode = row_scales(attribute(attributes, "quantize", std::string()));
   call.symmetric = attribute(attributes, "symmetric", true);
   call.low = static_cast<int32_t>(attribute(attributes, "low", int64_t{-128}));
   call.high = static_cast<int32_t>(attribute(attributes, "high", int64_t{127}));
-  call.type = building.type(src);
-  call.K = call.row_stride = K;
-  call.M = count_of(building.desc(src).sizes) / K;
-  if (call.mode == kernels::RowScales::given) {
-    if (!operands.given) {
-      throw std::runtime_error("int8_linear: quantize=given needs the operand GIVEN");
-    }
-    step->scales = constant<float>(building, *operands.given);
-    const auto given = static_cast<int64_t>(step->scales.size());
-    if (given != 1 && given != call.M) {
-      throw std::runtime_error("int8_linear: GIVEN: expected 1 scale or " + std::to_string(call.M) +
-                               ", one for each row, got " + std::to_string(given));
-    }
-    if (operands.given_zero_points) {
-      step->zero_points =
-          constant_of<int32_t>(building, *operands.given_zero_points, "GIVEN_ZERO_POINTS", given);
-    }
+  if (call.mode != kernels::RowScales::given) {
+    return result;
   }
-  step->inputs = {src};
-  return step;
-}
-
-// What decides on the integers, apart from the source.
-std::string key_of(const QuantizeRowsStep& step) {
-  const auto& call = step.call;
-  std::string key = "quantize_by_row " + std::to_string(static_cast<int>(call.mode)) + " " +
-                    std::to_string(static_cast<int>(call.symmetric)) + " " +
-                    std::to_string(call.low) + " " + std::to_string(call.high) + " " +
-                    std::to_string(call.K);
-  const auto append = [&](const auto& values) {
-    using T = typename std::decay_t<decltype(values)>::value_type;
-    key += " ";
-    key.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  };
-  append(step.scales);
-  append(step.zero_points);
-  return key;
-}
-
-// The integers, scales and zero points of the source: those of an earlier layer, or of a new step.
-std::vector<Id> rows_of(Building& building, std::unique_ptr<QuantizeRowsStep> step) {
-  auto& rows = building.derived(step->inputs[0], key_of(*step));
-  if (rows.empty()) {
-    const int64_t M = step->call.M, K = step->call.K;
-    rows = {building.new_value(DataType::s8), building.new_value(DataType::f32),
-            building.new_value(DataType::s32)};
-    step->outputs = rows;
-    step->output_descs = {plan::dense({M, K}, MemoryFormat::contiguous),
-                          plan::dense({M}, MemoryFormat::contiguous),
-                          plan::dense({M}, MemoryFormat::contiguous)};
-    step->facts.kinds = "quantize rows";
-    building.add(std::move(step));
+  if (!operands.given) {
+    throw std::runtime_error("int8_linear: quantize=given needs the operand GIVEN");
   }
-  return rows;
+  result.scales = constant<float>(building, *operands.given);
+  const auto given = static_cast<int64_t>(result.scales.size());
+  if (given != 1 && given != M) {
+    throw std::runtime_error("int8_linear: GIVEN: expected 1 scale or " + std::to_string(M) +
+                             ", one for each row, got " + std::to_string(given));
+  }
+  if (operands.given_zero_points) {
+    result.zero_points =
+        constant_of<int32_t>(building, *operands.given_zero_points, "GIVEN_ZERO_POINTS", given);
+  }
+  return result;
 }
 
 void set_constants(ProductStep& step, const Building& building, const Operation& operation,
@@ -272,13 +209,7 @@ void set_constants(ProductStep& step, const Building& building, const Operation&
       throw std::runtime_error("int8_linear: the weight has zero points");
     }
   }
-  const auto name = attribute(operation.attributes, "function", std::string());
-  const auto function = activation_named(name);
-  if (!function) {
-    throw std::runtime_error(std::string("int8_linear: function: expected ") + kExpectedActivation +
-                             ", got '" + name + "'");
-  }
-  step.function = *function;
+  step.function = function_of(operation);
 }
 
 void add_int8_linear(Building& building, const Region&, const Operation& operation) {
@@ -316,7 +247,9 @@ void add_int8_linear(Building& building, const Region&, const Operation& operati
     auto product = prepared(std::make_unique<Int8ProductStep>());
     product->counted = quantize == "given" ? Op::linear : Op::linear_dynamic;
     product->arithmetic = DataType::s8;
-    product->inputs = rows_of(building, quantize_rows(building, operation, operands, src, K));
+    const int64_t M = count_of(sizes) / K;
+    product->inputs =
+        quantized_rows(building, src, K, row_rounding(building, operation, operands, M));
     step = std::move(product);
   }
   sizes.back() = N;

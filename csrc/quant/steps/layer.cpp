@@ -248,13 +248,7 @@ void set_byte_post_ops(LayerStep& step, const Operation& operation) {
 }
 
 PostOp eltwise_of(const Operation& operation) {
-  const auto name = attribute(operation.attributes, "function", std::string());
-  const auto activation = activation_named(name);
-  if (!activation) {
-    throw std::runtime_error(operation.name + ": function: expected " + kExpectedActivation +
-                             ", got '" + name + "'");
-  }
-  return dnnl_layer::post_op_of(*activation);
+  return dnnl_layer::post_op_of(function_of(operation));
 }
 
 // cpuaccel's kernels and FBGEMM do not fuse an addition before rounding. oneDNN does, but is exact

@@ -1,11 +1,24 @@
 #include "quant/steps/step.h"
 
+#include <stdexcept>
+#include <string>
+
 #include "kernels/transpose/transpose.h"
 
 namespace cpuaccel::quant {
 
 MemoryFormat format_to_have(const TensorDesc& desc) {
   return plan::memory_format_of(desc).value_or(MemoryFormat::contiguous);
+}
+
+Activation function_of(const Operation& operation) {
+  const auto name = attribute(operation.attributes, "function", std::string());
+  const auto function = activation_named(name);
+  if (!function) {
+    throw std::runtime_error(operation.name + ": function: expected " + kExpectedActivation +
+                             ", got '" + name + "'");
+  }
+  return *function;
 }
 
 namespace {

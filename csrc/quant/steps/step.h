@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/activation.h"
 #include "plan/build.h"
 #include "plan/kernel_step.h"
 #include "plan/step_registry.h"
@@ -33,6 +34,9 @@ using plan::ValueQuantizer;
 
 using List = std::vector<int64_t>;        // an attribute
 using Pointers = std::span<void* const>;  // inputs or outputs of a step
+
+// The attribute `function`, a name of base/activations.inc. Throws std::runtime_error for others.
+Activation function_of(const Operation& operation);
 
 // A value's data pointer as bytes.
 inline uint8_t* u8(void* data) { return static_cast<uint8_t*>(data); }
