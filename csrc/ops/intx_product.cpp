@@ -7,7 +7,6 @@
 #include "kernels/gemm_wq/gemm_wq.h"
 #include "kernels/qgemm_wq/qgemm_wq.h"
 #include "ops/data_type.h"
-#include "ops/quantized_rows.h"
 
 namespace cpuaccel::ops {
 
@@ -38,16 +37,21 @@ at::Tensor intx_product(const at::Tensor& input, const kernels::WqWeights& weigh
   }
   kernels::QuantizeByRow rounding;
   rounding.symmetric = false;
-  const QuantizedRows rows(src, rounding);
-  kernels::qgemm_wq(
-      {.weights = &weights,
-       .M = src.size(0),
-       .src = rows.values.const_data_ptr<int8_t>(),
-       .scales = rows.scales.const_data_ptr<float>(),
-       .zero_points = rows.zero_points.const_data_ptr<int32_t>(),
-       .dst = {.data = result.mutable_data_ptr(), .type = type, .stride = weights.N()},
-       .bias = bias_data});
+  multiply_rows(QuantizedRows(src, rounding), weights, bias_data, result);
   return result;
+}
+
+void multiply_rows(const QuantizedRows& rows, const kernels::WqWeights& weights, const float* bias,
+                   const at::Tensor& dst) {
+  kernels::qgemm_wq({.weights = &weights,
+                     .M = rows.values.size(0),
+                     .src = rows.values.const_data_ptr<int8_t>(),
+                     .scales = rows.scales.const_data_ptr<float>(),
+                     .zero_points = rows.zero_points.const_data_ptr<int32_t>(),
+                     .dst = {.data = dst.mutable_data_ptr(),
+                             .type = data_type(dst.scalar_type()),
+                             .stride = weights.N()},
+                     .bias = bias});
 }
 
 }  // namespace cpuaccel::ops

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/gemm_wq/weights.h"
+#include "ops/quantized_rows.h"
 
 namespace cpuaccel::ops {
 
@@ -13,5 +14,9 @@ namespace cpuaccel::ops {
 // int8, each with a scale and a zero point of its own. The result has input's type.
 at::Tensor intx_product(const at::Tensor& input, const kernels::WqWeights& weights,
                         const std::optional<at::Tensor>& bias, bool quantize);
+
+// dst, dense, of M x N and a gemm type = the rows times the weights, plus bias: N floats, or null.
+void multiply_rows(const QuantizedRows& rows, const kernels::WqWeights& weights, const float* bias,
+                   const at::Tensor& dst);
 
 }  // namespace cpuaccel::ops

@@ -26,6 +26,7 @@ int64_t isa_key(WeightForm form) {
     case WeightForm::groups4:
     case WeightForm::groups8:
     case WeightForm::torch_int4:
+    case WeightForm::torch_dyn_quant_4bit:
       return 0;
     default:
       return panel_in_use(form == WeightForm::pairs);

@@ -1,5 +1,5 @@
 // Cache of packed weights of compiled graphs and of integer weights: kept_linear, saved_linear,
-// int8_linear, intx_linear and _weight_int4pack_mm_for_cpu read it.
+// int8_linear, intx_linear, _weight_int4pack_mm_for_cpu and _dyn_quant_matmul_4bit read it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +19,17 @@ namespace cpuaccel::ops {
 
 // The form of the packed weight: panels of its own type, pairs of bfloat16, panels made from the
 // bytes of a file, int8 as family qgemm reads it, or codes by groups as family gemm_wq reads them,
-// made of plain codes (4 or 8 bits) or of torch's packed int4.
-enum class WeightForm { panels, pairs, bytes, int8, groups4, groups8, torch_int4 };
+// made of plain codes (4 or 8 bits), of torch's packed int4, or of torch's floats of codes.
+enum class WeightForm {
+  panels,
+  pairs,
+  bytes,
+  int8,
+  groups4,
+  groups8,
+  torch_int4,
+  torch_dyn_quant_4bit
+};
 
 // A weight is packed at its first use, and again after a change. Each call looks for changes, as it
 // does for the weights of graph regions (WatchedTensors). The next miss drops entries whose weight

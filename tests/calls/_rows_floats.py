@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -94,6 +96,46 @@ def _exact_weight_int4pack_mm(sample: Sample) -> Tensor:
     codes = torch.arange(packed.numel() * 2).reshape(len(packed), -1) * 7 % 16 - 8.0
     scale, zero = (each.T.double().repeat_interleave(group, 1) for each in scales.unbind(-1))
     return rows.double() @ (codes.double() * scale + zero).T
+
+
+def _dyn_quant_4bit(dtype: torch.dtype) -> list[Sample]:
+    """Rows, codes, scales, a bias and the group size."""
+    N, K = 48, 64
+    group = 32 if dtype == torch.float32 else K
+    codes = (torch.arange(N * K // 2) * 77 % 256).to(torch.uint8).reshape(N, -1)
+    scales = values(N, K // group, dtype=torch.float32, seed=2)
+    # torch drops the bias of bfloat16.
+    bias = values(N, dtype=torch.float32, seed=3) if dtype == torch.float32 else None
+    weight = (codes, scales, bias)
+    return [
+        Sample((values(1, K, dtype=dtype), *weight, group)),
+        Sample((values(17, K, dtype=dtype), *weight, group)),
+        Sample((values(0, K, dtype=dtype), *weight, group), kind="empty"),
+        Sample((values(17, K, dtype=dtype), *weight, 48), kind="bad"),
+    ]
+
+
+def _run_dyn_quant_4bit(
+    rows: Tensor, codes: Tensor, scales: Tensor, bias: Tensor | None, group: int
+) -> Tensor:
+    N, K = codes.shape[-2], codes.shape[-1] * 2
+    aten: Any = torch.ops.aten
+    packed = aten._dyn_quant_pack_4bit_weight(codes, scales, bias, group, K, N)
+    result: Tensor = aten._dyn_quant_matmul_4bit(rows, packed, group, K, N)
+    return result
+
+
+def _exact_dyn_quant_4bit(sample: Sample) -> Tensor:
+    rows, codes, scales, bias, group = sample.args
+    weight = torch.stack([codes & 15, codes >> 4], -1).flatten(1).double() - 8
+    weight = weight * scales.double().repeat_interleave(group, 1)
+    x = rows.float()
+    least, most = x.amin(-1, keepdim=True).clamp(max=0), x.amax(-1, keepdim=True).clamp(min=0)
+    scale = (most - least) / 255
+    zero_point = (-128 - (least / scale).round()).clamp(-128, 127)
+    rounded = ((x / scale).round() + zero_point).clamp(-128, 127) - zero_point
+    result = (rounded.double() * scale.double()) @ weight.T
+    return result if bias is None else result + bias.double()
 
 
 def _linear(dtype: torch.dtype) -> list[Sample]:
@@ -207,6 +249,14 @@ ROWS = (
         "aten::_weight_int4pack_mm_for_cpu",
         dtypes=(torch.float32, torch.bfloat16, torch.float16),
         exact=_exact_weight_int4pack_mm,
+    ),
+    Row(
+        "dyn_quant_4bit",
+        _dyn_quant_4bit,
+        call=_run_dyn_quant_4bit,
+        covers=("aten::_dyn_quant_pack_4bit_weight", "aten::_dyn_quant_matmul_4bit"),
+        dtypes=(torch.float32, torch.bfloat16),
+        exact=_exact_dyn_quant_4bit,
     ),
     Row("linear", _linear, "aten::linear", keys=("AutocastCPU",), provider="cpuaccel"),
     *(

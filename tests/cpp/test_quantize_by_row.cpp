@@ -128,6 +128,36 @@ TEST_P(QuantizeByRowTest, FollowsTheFormulas) {
   }
 }
 
+// A scale below torchao's smallest, and a width that exceeds f32.
+TEST_P(QuantizeByRowTest, TinyAndHugeRows) {
+  const int64_t K = 40;
+  for (const float largest : {1e-30f, 3e38f}) {
+    GuardedVector<float> src(static_cast<size_t>(K));
+    for (int64_t k = 0; k < K; ++k) {
+      src[static_cast<size_t>(k)] =
+          largest * (static_cast<float>(2 * k) / static_cast<float>(K - 1) - 1.0f);
+    }
+    GuardedVector<int8_t> dst(static_cast<size_t>(K));
+    float scale = 0.0f;
+    int32_t zero_point = 0;
+    QuantizeByRow call;
+    call.src = src.data();
+    call.M = 1;
+    call.K = call.row_stride = K;
+    call.symmetric = false;
+    call.smallest_scale = 0x1p-126f;
+    call.dst = dst.data();
+    call.scales = &scale;
+    call.zero_points = &zero_point;
+    quantize_by_row(call, GetParam().function);
+    ASSERT_NEAR(scale, largest / 127.5f, largest * 1e-6f);
+    for (int64_t k = 0; k < K; ++k) {
+      const auto at = static_cast<size_t>(k);
+      ASSERT_NEAR(static_cast<float>(dst[at] - zero_point) * scale, src[at], 0.501f * scale);
+    }
+  }
+}
+
 TEST_P(QuantizeByRowTest, GivenScalesAndStrides) {
   const int64_t M = 4, K = 20, stride = 33;
   GuardedVector<float> src(static_cast<size_t>(M * stride), 0.5f);

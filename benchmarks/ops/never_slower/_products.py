@@ -51,6 +51,7 @@ def cases() -> Iterator[Case]:
             yield _weight_int8pack_mm(shape, dtype)
             if shape[1] % 32 == 0:
                 yield _weight_int4pack_mm(shape, dtype)
+                yield from _dyn_quant_4bit(shape, dtype)
 
 
 def _operands(shape: tuple[int, ...], dtype: torch.dtype, transposed: bool = False) -> Any:
@@ -168,3 +169,25 @@ def _weight_int4pack_mm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
 
     label = f"{DTYPES[dtype]} {sizes(shape)}"
     return Case("aten::_weight_int4pack_mm_for_cpu", "CPU", label, make)
+
+
+def _dyn_quant_4bit(shape: tuple[int, ...], dtype: torch.dtype) -> Iterator[Case]:
+    M, K, N = shape
+    group = 32 if dtype == torch.float32 else K
+
+    def weight() -> Any:
+        codes = (numbers(N, K // 2) * 40 + 128).clamp(0, 255).to(torch.uint8)
+        return codes, numbers(N, K // group), None, group, K, N
+
+    def multiply() -> Runner:
+        packed = _aten._dyn_quant_pack_4bit_weight(*weight())
+        x = numbers(M, K, dtype=dtype)
+        return partial(_aten._dyn_quant_matmul_4bit, x, packed, group, K, N)
+
+    def pack() -> Runner:
+        return partial(_aten._dyn_quant_pack_4bit_weight, *weight())
+
+    label = f"{DTYPES[dtype]} {sizes(shape)}"
+    yield Case("aten::_dyn_quant_matmul_4bit", "CPU", label, multiply)
+    if dtype == torch.float32:
+        yield Case("aten::_dyn_quant_pack_4bit_weight", "CPU", label, pack)

@@ -23,8 +23,6 @@ constexpr std::array kRows{
 // Elements. Below that, waking a thread costs more than the pass.
 constexpr int64_t kGrain = 16384;
 
-constexpr float kSmallestScale = 0x1p-23f;
-
 // The zero points of int8 lie within it. The ISAs' loops work with 16 bits.
 constexpr int32_t kMostZeroPoint = 1 << 14;
 
@@ -52,13 +50,12 @@ Chosen choose(const QuantizeByRow& call, const RowRange& range) {
   const auto steps = static_cast<float>(call.high - call.low);
   if (call.symmetric) {
     const float largest = std::max(-range.least, range.most);
-    return {std::max(rounded_to(call.type, largest / (steps / 2.0f)), kSmallestScale), 0};
+    return {std::max(rounded_to(call.type, largest / (steps / 2.0f)), call.smallest_scale), 0};
   }
   const float width = rounded_to(call.type, range.most - range.least);
-  const float scale = std::max(rounded_to(call.type, width / steps), kSmallestScale);
-  if (!std::isfinite(scale)) {
-    return {std::numeric_limits<float>::quiet_NaN(), 0};
-  }
+  const float step =
+      std::isfinite(width) ? width / steps : range.most / steps - range.least / steps;
+  const float scale = std::max(rounded_to(call.type, step), call.smallest_scale);
   const auto low = static_cast<float>(call.low), high = static_cast<float>(call.high);
   const float zero_point = low - std::nearbyint(rounded_to(call.type, range.least / scale));
   return {scale, static_cast<int32_t>(std::clamp(zero_point, low, high))};

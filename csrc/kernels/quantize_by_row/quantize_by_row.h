@@ -6,10 +6,13 @@
 //
 // With least = min(0, min over the row's k) and most = max(0, max over k), and T() rounding to the
 // type of src:
-//   symmetric:   scale = max(T(max(-least, most) / ((high - low) / 2)), 2^-23), zero_point = 0
-//   asymmetric:  scale = max(T(T(most - least) / (high - low)), 2^-23)
+//   symmetric:   scale = max(T(max(-least, most) / ((high - low) / 2)), smallest_scale)
+//                zero_point = 0
+//   asymmetric:  scale = max(T(T(most - least) / (high - low)), smallest_scale)
 //                zero_point = clamp(low - round_half_to_even(T(least / scale)), low, high)
-// With one scale for all rows, least and most are those of all rows. All other arithmetic is f32.
+// smallest_scale is torchao's 2^-23, or another. If most - least exceeds T, where torchao's scale
+// is infinite, each of the two is divided. With one scale for all rows, least and most are those of
+// all rows. All other arithmetic is f32.
 //
 // A row with a NaN, and a row with an infinity if its scale is chosen, gets the scale NaN and
 // zeros: its products are NaN. With one scale for all rows, all rows get it.
@@ -59,6 +62,7 @@ struct QuantizeByRow {
   RowScales mode = RowScales::of_each_row;
   bool symmetric = true;
   int32_t low = -128, high = 127;
+  float smallest_scale = 0x1p-23f;  // at least 2^-126, so that 1 / scale is finite
   // Only for `given`: one, or M. Null zero points are zeros.
   const float* given_scales = nullptr;
   const int32_t* given_zero_points = nullptr;
