@@ -70,13 +70,14 @@ def enabled(flag: bool = True) -> Iterator[None]:
 
 
 def _torch_fixes() -> tuple[Any, ...]:
-    """Return the modules that override Python functions of torch or torchao while it is on."""
+    """Return the modules that override Python functions of other packages while it is on."""
     # Another torch than this build's may lack what these import; `enable` rejects it before.
     from cpuaccel import _encoder_padding, _openmp_fork
     from cpuaccel.quant import _conv_modules, _sent_tensors
-    from cpuaccel.quant._torchao import import_hook
+    from cpuaccel.quant._gptqmodel import import_hook as gptqmodel
+    from cpuaccel.quant._torchao import import_hook as torchao
 
-    return _conv_modules, _sent_tensors, _encoder_padding, _openmp_fork, import_hook
+    return _conv_modules, _sent_tensors, _encoder_padding, _openmp_fork, torchao, gptqmodel
 
 
 def _switch(flag: bool) -> None:

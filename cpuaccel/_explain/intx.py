@@ -11,10 +11,15 @@ from torch import nn
 from cpuaccel._explain.explanation import Row
 
 _MODULE = "cpuaccel.quant.intx_linear"
+_GPTQMODEL = "cpuaccel.quant._gptqmodel.import_hook"
 
 
 def intx_rows(path: str, module: nn.Module) -> Iterator[Row]:
-    """Yield the row of `module` if it is an IntxLinear."""
+    """Yield the row of `module` if it is an IntxLinear, or gptqmodel's and runs as one."""
+    hook: Any = sys.modules.get(_GPTQMODEL)
+    if hook is not None and hook.is_replaced(type(module)):
+        yield _gptqmodel_row(path, module, hook.reason(module))
+        return
     loaded: Any = sys.modules.get(_MODULE)  # imported with the first such layer
     if loaded is None or not isinstance(module, loaded.IntxLinear):
         return
@@ -36,3 +41,17 @@ def intx_kernel(int8_activations: bool) -> str:
 def intx_problem(bits: int, shape: Sequence[int], group: int) -> str:
     """Return the bits, the shape and the group size of a weight as text."""
     return f"w{bits} {'x'.join(map(str, shape))} g{group}"
+
+
+def _gptqmodel_row(path: str, layer: Any, reason: str) -> Row:
+    op = f"gptqmodel.{type(layer).__name__}"
+    if reason:
+        return Row(path, op, "torch", reason=f"gptqmodel's own function: {reason}")
+    group = layer.group_size if layer.group_size > 0 else layer.in_features
+    return Row(
+        *(path, op, "cpuaccel", intx_kernel(False)),
+        reason=f"gptqmodel's weight of {layer.bits} bits",
+        problem=intx_problem(
+            4 if layer.bits <= 4 else 8, (layer.out_features, layer.in_features), group
+        ),
+    )

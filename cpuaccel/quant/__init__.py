@@ -1,6 +1,7 @@
 """Fusion (`fuse`) and lowering (`lower`) of int8 models, and loading of quantized models.
 
-`load_legacy` reads int8 models of torch.ao, `load_gptq` and `load_awq` checkpoints.
+`load_legacy` reads int8 models of torch.ao, `load_gptq` and `load_awq` checkpoints, and
+`convert_gptqmodel` models that the package gptqmodel loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import GraphModule
 
-__all__ = ["fuse", "load_awq", "load_gptq", "load_legacy", "lower"]
+__all__ = ["convert_gptqmodel", "fuse", "load_awq", "load_gptq", "load_legacy", "lower"]
 
 _MAX_BYTES = 8 << 30
 
@@ -211,3 +212,33 @@ def load_awq(
     from cpuaccel.quant._checkpoints.files import Checkpoint
 
     return load(model, Checkpoint(checkpoint), int8_activations)
+
+
+def convert_gptqmodel(model: torch.nn.Module, *, int8_activations: bool = False) -> torch.nn.Module:
+    """Replace the layers of a model that the package gptqmodel loaded for torch's ops.
+
+    Each of gptqmodel's `TorchLinear` (GPTQ; `TorchQuantLinear` in older versions) and
+    `AwqTorchLinear` (AWQ) becomes a `cpuaccel.quant.intx_linear.IntxLinear`, which holds the weight
+    once, packed, and runs in eager mode, `torch.compile` and `torch.export`. Without this call such
+    layers run on the same kernels too, in evaluation and eager mode, but they then hold the weight
+    twice. Weights are gptqmodel's, bit for bit: `(code - zero_point) * scale` in float32, which
+    gptqmodel rounds to the dtype of the scales.
+
+    Args:
+        model: What `GPTQModel.load` or transformers' `from_pretrained` returned, or a part of it.
+            It is changed in place.
+        int8_activations: Round the rows of each layer's input to int8, as they come: faster from
+            some rows on, and less accurate.
+
+    Returns:
+        `model`. Layers that the kernels do not have (with an adapter or a rotation, on another
+        device, words of another size than 32 bits, groups of no multiple of 8 features) stay
+        gptqmodel's; the log has a warning with the reason for each.
+
+    Raises:
+        TypeError: `model` is not a module, or itself a layer.
+        ValueError: `model` has no such layer.
+    """
+    from cpuaccel.quant._gptqmodel.convert import convert_gptqmodel as convert
+
+    return convert(model, int8_activations)

@@ -30,10 +30,11 @@ def load_awq(model: nn.Module, checkpoint: Checkpoint, int8_activations: bool) -
     bits = settings.get("bits", settings.get("w_bit", _BITS))
     if bits != _BITS:
         raise checkpoint.error(f"its weights have {bits} bits: AWQ's layout has {_BITS}")
-    return load(model, checkpoint, _codes, int8_activations)
+    return load(model, checkpoint, codes_of, int8_activations)
 
 
-def _codes(layer: LayerTensors) -> Codes:
+def codes_of(layer: LayerTensors) -> Codes:
+    """Return the weight of a layer."""
     N, K = layer.out_features, layer.in_features
     groups = layer.groups
     if N % 8 != 0:

@@ -32,3 +32,24 @@ def unpack_rows(words: Tensor, bits: int) -> Tensor:
             values = (values & ((1 << here) - 1)) | (words[word + 1 :: of_period] << here)
         result[i::integers] = values & mask
     return result
+
+
+def unpack_planes(words: Tensor, bits: int) -> Tensor:
+    """Return the integers of int32 ``words`` that hold them by planes, as format "gptq_p" does.
+
+    ``bits`` words hold 32 integers: planes of 4, 2 and 1 bits, as many as ``bits`` needs, or of
+    its own size if that is 2, 4 or 8. The plane of the lowest bits is first; a plane holds its part
+    of the integers one after another.
+
+    Returns:
+        int16, (words.shape[0] * 32 / bits, ...).
+    """
+    blocks = words.view(-1, bits, *words.shape[1:])
+    result = words.new_zeros((len(blocks), 32, *words.shape[1:]), dtype=torch.int16)
+    first = 0
+    for width in (8,) if bits == 8 else tuple(each for each in (4, 2, 1) if bits & each):
+        of_plane = blocks[:, first : first + width].flatten(0, 1)
+        part = unpack_rows(of_plane.contiguous(), width)
+        result += part.view_as(result) << first
+        first += width
+    return result.flatten(0, 1)

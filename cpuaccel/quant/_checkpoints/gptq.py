@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from cpuaccel import _log
-from cpuaccel.quant._checkpoints.bits import PART, unpack_rows
+from cpuaccel.quant._checkpoints.bits import PART, unpack_planes, unpack_rows
 from cpuaccel.quant._checkpoints.files import Checkpoint
 from cpuaccel.quant._checkpoints.load import Codes, LayerTensors, load
 
@@ -41,7 +41,7 @@ def load_gptq(
     differing = []
 
     def read(layer: LayerTensors) -> Codes:
-        codes, offset = _codes(layer, _ZERO_OFFSETS[named], may_differ)
+        codes, offset = codes_of(layer, _ZERO_OFFSETS[named], may_differ)
         if offset != _ZERO_OFFSETS[named]:
             differing.append(layer.name)
         return codes
@@ -56,16 +56,22 @@ def load_gptq(
     return model
 
 
-def _codes(layer: LayerTensors, offset: int, may_differ: bool) -> tuple[Codes, int]:
-    """Return the weight, and the offset of the zero points: the given one, unless it differs."""
+def codes_of(
+    layer: LayerTensors, offset: int, may_differ: bool = False, planar: bool = False
+) -> tuple[Codes, int]:
+    """Return the weight, and the offset of the zero points: the given one, unless it differs.
+
+    With `planar`, codes are stored by planes of their bits.
+    """
     bits = _bits(layer)
+    unpack = unpack_planes if planar else unpack_rows
     N, K = layer.out_features, layer.in_features
     groups = layer.groups
     order = _order(layer, groups)
     words = layer.expect("qweight", torch.int32, (K * bits // 32, N))
     scales = layer.expect("scales", None, (groups, N))
     zeros = layer.expect("qzeros", torch.int32, (groups, N * bits // 32))
-    stored = unpack_rows(zeros.t().contiguous(), bits)
+    stored = unpack(zeros.t().contiguous(), bits)
     for symmetric in _ZERO_OFFSETS.values() if may_differ else ():
         if bool((stored == (1 << (bits - 1)) - symmetric).all()):
             offset = symmetric
@@ -75,7 +81,7 @@ def _codes(layer: LayerTensors, offset: int, may_differ: bool) -> tuple[Codes, i
     low = 1 << (packed_bits - 1)
     codes = torch.empty((N, K), dtype=torch.int8)
     for part, of_part in zip(torch.split(codes, PART), torch.split(words, PART, 1), strict=True):
-        integers = unpack_rows(of_part, bits)
+        integers = unpack(of_part, bits)
         part.copy_((integers if order is None else integers[order]).t() - low)
     weight = Codes(
         codes=codes,

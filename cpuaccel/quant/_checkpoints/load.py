@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from rich.console import Console
@@ -29,11 +30,18 @@ class Codes:
     order: Tensor | None = None
 
 
+class Source(Protocol):
+    """What the tensors come from."""
+
+    def error(self, text: str) -> ValueError:
+        """Return a ValueError that names the source."""
+
+
 @dataclass(frozen=True)
 class LayerTensors:
     """The quantized tensors of a layer."""
 
-    checkpoint: Checkpoint
+    checkpoint: Source
     name: str
     parts: Mapping[str, Tensor]
     out_features: int
