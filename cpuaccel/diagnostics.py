@@ -52,7 +52,8 @@ def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = Non
     models, and what torchao's convert_pt2e or `quant.load_legacy` returned. With `example_inputs`,
     a tuple of the arguments of a call, a compiled or optimized model runs for about a second. The
     result's `plans` then have each step: its kernel, sizes, time, rate, and its share of this
-    machine's peak, which is measured.
+    machine's peak, which is measured. In eager mode, linear layers with weights by groups have
+    time, rate and share in their `rows`.
 
     Raises:
         TypeError: `model` is not a module, or `example_inputs` is not a tuple or list.
@@ -65,7 +66,10 @@ def explain(model: torch.nn.Module, example_inputs: tuple[Any, ...] | None = Non
     model = what_runs(model, example_inputs)
     if example_inputs is None:
         return explain_model(model)
+    from cpuaccel._explain.layer_timing import timed_rows
     from cpuaccel._explain.step_timing import timed_plans
 
     plans = timed_plans(model, example_inputs)
-    return replace(explain_model(model), plans=plans)  # the model is compiled by now
+    explained = explain_model(model)  # the model is compiled by now
+    rows = explained.rows if plans else timed_rows(model, tuple(example_inputs), explained.rows)
+    return replace(explained, rows=rows, plans=plans)

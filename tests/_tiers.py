@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 
-MAX_CASES = 8
+MAX_CASES = 6
 MAX_SLOW_CASES = 2
 
 SLOW = {
@@ -58,6 +58,10 @@ SLOW = {
     "torchao_int8/test_plans.py::test_layers_give_the_bits_of_eager_mode",
     "torchao_int8/test_plans.py::test_layers_of_one_source_share_its_integers",
     "torchao_intx/test_linear.py::test_compiled",
+    "torchao_intx/test_plans.py::test_changed_weights",
+    "torchao_intx/test_plans.py::test_every_way_runs_the_kernel",
+    "torchao_intx/test_plans.py::test_explain_has_the_rate_of_each_layer",
+    "torchao_intx/test_plans.py::test_gates_and_residuals_are_part_of_the_layers",
 }
 """Parametrized tests each of whose cases compiles a model or starts a process."""
 

@@ -34,9 +34,18 @@ class Row:
     """Memory of its packed weights in cpuaccel."""
     fused: bool = False
     """Whether `cpuaccel.quant.fuse` fused it from several ops, all of which `op` names."""
+    microseconds: float = 0.0
+    """Median time of a call, for weights by groups, if example inputs were given."""
+    gigabytes: float = 0.0
+    """10^9 bytes read and written a second; its weights count in packed bytes."""
+    of_bound: float = 0.0
+    """The least time that this machine needs, divided by the time (as `Step.of_bound`)."""
 
 
-COLUMNS = ("layer", "op", "provider", "kernel", "problem", "calls", "reason", "note")
+COLUMNS = (
+    *("layer", "op", "provider", "kernel", "problem", "calls"),
+    *("microseconds", "gigabytes", "of_bound", "reason", "note"),
+)
 """Fields of a row that are printed, in order. A column that is empty in all rows is left out."""
 
 
@@ -74,6 +83,8 @@ class Explanation:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}" if value else ""
     return str(value) if value != 0 else ""
 
 

@@ -38,6 +38,15 @@ def intx_kernel(int8_activations: bool) -> str:
     return "qgemm_wq" if int8_activations else "gemm_wq"
 
 
+def intx_bytes(
+    bits: int, shape: Sequence[int], group: int, scale_bytes: int, zero_bytes: int
+) -> int:
+    """Return the bytes of a packed weight (csrc/kernels/gemm_wq/weights.h), without its padding."""
+    rows, columns = shape
+    groups = rows * columns // group
+    return rows * columns * bits // 8 + groups * (scale_bytes + zero_bytes) + 4 * rows
+
+
 def intx_problem(bits: int, shape: Sequence[int], group: int) -> str:
     """Return the bits, the shape and the group size of a weight as text."""
     return f"w{bits} {'x'.join(map(str, shape))} g{group}"
@@ -48,10 +57,10 @@ def _gptqmodel_row(path: str, layer: Any, reason: str) -> Row:
     if reason:
         return Row(path, op, "torch", reason=f"gptqmodel's own function: {reason}")
     group = layer.group_size if layer.group_size > 0 else layer.in_features
+    bits, shape = 4 if layer.bits <= 4 else 8, (layer.out_features, layer.in_features)
     return Row(
         *(path, op, "cpuaccel", intx_kernel(False)),
         reason=f"gptqmodel's weight of {layer.bits} bits",
-        problem=intx_problem(
-            4 if layer.bits <= 4 else 8, (layer.out_features, layer.in_features), group
-        ),
+        problem=intx_problem(bits, shape, group),
+        packed_bytes=intx_bytes(bits, shape, group, layer.scales.element_size(), 1),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -41,25 +41,31 @@ def plans_of(call: Callable[[], Any]) -> tuple[Plan, ...]:
         call()
         native.time_steps(True)
         try:
-            start, runs = time.perf_counter(), 0
-            while runs < _LEAST_RUNS or time.perf_counter() - start < _SECONDS:
-                call()
-                runs += 1
+            repeat(call)
         finally:
             native.time_steps(False)
-    peaks = _Peaks(native)
+    peaks = Peaks(native)
     plans = [_plan(program, peaks) for program in native.step_times()]
     return tuple(sorted(plans, key=lambda plan: -plan.microseconds))
 
 
-class _Peaks:
+def repeat(call: Callable[[], Any]) -> None:
+    """Call it for about a second, and at least three times."""
+    start, runs = time.perf_counter(), 0
+    while runs < _LEAST_RUNS or time.perf_counter() - start < _SECONDS:
+        call()
+        runs += 1
+
+
+class Peaks:
     """The machine's peak rates, measured once for each range of bytes (powers of 4 pages)."""
 
     def __init__(self, native: Any) -> None:
         self._native = native
         self._measured: dict[float, dict[str, float]] = {}
 
-    def seconds(self, step: dict[str, Any]) -> float:
+    def seconds(self, step: Mapping[str, Any]) -> float:
+        """Return the least time of a step: its dtype, multiply_adds, bytes_read, bytes_written."""
         footprint = _PAGE
         while footprint < step["bytes_read"] + step["bytes_written"]:
             footprint *= 4
@@ -72,7 +78,7 @@ class _Peaks:
         return float(max(computing, reading, step["bytes_written"] * peaks["seconds_to_write"]))
 
 
-def _plan(program: dict[str, Any], peaks: _Peaks) -> Plan:
+def _plan(program: dict[str, Any], peaks: Peaks) -> Plan:
     runs = program["nanoseconds"]
     *of_steps, call = (max(statistics.median(each), 1.0) for each in zip(*runs, strict=True))
     steps = tuple(

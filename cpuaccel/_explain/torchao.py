@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from cpuaccel._explain.explanation import Row
-from cpuaccel._explain.intx import intx_kernel, intx_problem
+from cpuaccel._explain.intx import intx_bytes, intx_kernel, intx_problem
 
 _INT8 = "cpuaccel.quant._torchao.int8_weights"
 _INTX = "cpuaccel.quant._torchao.intx_weights"
@@ -51,7 +51,21 @@ def _row_of_groups(path: str, op: str, weight: Any, dtype: str, bits: int, round
         *(path, op, "cpuaccel", intx_kernel(rounds)),
         reason=_reason(dtype, rounds),
         problem=intx_problem(bits, weight.shape, weight.block_size[1]),
+        packed_bytes=intx_bytes(
+            *(bits, weight.shape, weight.block_size[1], weight.scale.element_size()),
+            _zero_bytes(weight.zero_point, weight.scale),
+        ),
     )
+
+
+def _zero_bytes(zero_point: Any, scale: Any) -> int:
+    """Return the bytes of a group's zero point: none are packed if all are zero."""
+    if zero_point is None:
+        return 0
+    if zero_point.is_floating_point():
+        size: int = scale.element_size()
+        return size
+    return int(bool(zero_point.any()))
 
 
 def _reason(dtype: str, rounds: bool) -> str:

@@ -127,7 +127,7 @@ StepFacts facts_of(const Building& building, const Partition& partition, const S
   }
   facts.sizes += " -> " + text_of(building.desc(dst).sizes);
   facts.type = step.arithmetic.value_or(facts.type);
-  facts.bytes_read = step.moved_bytes.value_or(facts.bytes_read);
+  facts.bytes_read = step.moved_bytes.value_or(step.read_bytes.value_or(facts.bytes_read));
   facts.bytes_written = step.moved_bytes.value_or(facts.bytes_written);
   return facts;
 }

@@ -26,6 +26,8 @@ class Step {
   StepFacts facts;
   // How many bytes it reads, and as many writes, if that is less than all of its values.
   std::optional<double> moved_bytes;
+  // How many bytes it reads, if its operation's inputs are not what it reads: packed weights.
+  std::optional<double> read_bytes;
   // The dtype that it multiplies in, if that is not its source's.
   std::optional<DataType> arithmetic;
 

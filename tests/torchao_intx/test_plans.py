@@ -192,3 +192,25 @@ def test_a_code_out_of_range_falls_back() -> None:
     model[0].weight.qdata[3, 5] = 9  # type: ignore[index]
     compiled: Any = torch.compile(model, backend="cpuaccel", fullgraph=True)
     assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+@some
+@torch.no_grad()
+def test_explain_has_the_rate_of_each_layer(name: str) -> None:
+    torch.manual_seed(3)
+    model, x = _quantized(nn.Sequential(nn.Linear(512, 512)), name, "torchao"), torch.randn(1, 512)
+    optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+    (row,) = cpuaccel.explain(model, (x,)).rows
+    bits = 8 if name.startswith("8") else 4
+    codes = 512 * 512 * bits // 8
+    assert codes < row.packed_bytes < 1.4 * codes
+    assert row.microseconds > 0
+    (plan,) = cpuaccel.explain(optimized, (x,)).plans
+    step = next(each for each in plan.steps if each.kinds == "intx_linear")
+    for gigabytes, microseconds in (
+        (row.gigabytes, row.microseconds),
+        (step.gigabytes, step.microseconds),
+    ):
+        assert gigabytes * 1e3 * microseconds == pytest.approx(row.packed_bytes + 4096, rel=0.05)
+    assert 0 < row.of_bound < 2
+    assert 0 < step.of_bound < 2

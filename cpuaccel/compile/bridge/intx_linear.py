@@ -115,9 +115,7 @@ def _operands_behind(translation: Translation, nodes: list[Node]) -> dict[str, N
 def _alike(*nodes: Node) -> bool:
     """Say whether the tensors of all nodes have the same sizes and the same dtype."""
     first, *others = (node.meta["val"] for node in nodes)
-    return all(
-        each.dtype == first.dtype and same_sizes(each.shape, first.shape) for each in others
-    )
+    return all(each.dtype == first.dtype and same_sizes(each.shape, first.shape) for each in others)
 
 
 _ops: Any = torch.ops.cpuaccel

@@ -174,6 +174,19 @@ std::shared_ptr<const PackedIntx> pack_intx(Building& building, const Operation&
   });
 }
 
+// Of SRC, TIMES and PLUS.
+double bytes_of_rows(const Building& building, const IntxOperands& operands) {
+  const auto bytes = [&](Id id) {
+    return static_cast<double>(count_of(building.desc(id).sizes) *
+                               data_type_size(building.type(id)));
+  };
+  double result = bytes(operands.src);
+  for (const auto& operand : {operands.times, operands.plus}) {
+    result += operand ? bytes(*operand) : 0.0;
+  }
+  return result;
+}
+
 // Sets what the step reads at each run, if its weights are packed already.
 void read_packed(IntxLinearStep& step, Building& building, Id weights, int64_t K) {
   step.inputs.push_back(weights);
@@ -216,6 +229,10 @@ void add_intx_linear(Building& building, const Region&, const Operation& operati
   }
   if (operands.scales) {
     step->packed = pack_intx(building, operation, operands);
+    if (step->packed) {
+      const auto packed_bytes = static_cast<double>(step->packed->bytes());
+      step->read_bytes = packed_bytes + bytes_of_rows(building, operands);
+    }
   } else {
     read_packed(*step, building, operands.weights, K);
   }
