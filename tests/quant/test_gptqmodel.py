@@ -174,6 +174,19 @@ def test_what_stays_gptqmodels_has_a_reason(classes: Any) -> None:
     assert not [key for key in counts.fallbacks if key.startswith("gptqmodel")]
 
 
+def test_autocast_has_its_dtype(classes: Any) -> None:
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        assert _gptq(classes)(torch.randn(3, 64)).dtype == torch.bfloat16
+
+
+def test_buffers_of_inference_mode(classes: Any) -> None:
+    with torch.inference_mode():
+        layer = _gptq(classes)
+        expected = layer(torch.ones(3, 64))
+    with torch.no_grad():
+        assert torch.equal(layer(torch.ones(3, 64)), expected)
+
+
 def test_switched_off_it_is_gptqmodels(classes: Any) -> None:
     cls = classes["TorchLinear"]
     assert cls.forward is not _StandIn.forward

@@ -93,6 +93,7 @@ def _is_foreign(layer: Any, x: Any) -> bool:
         torch.compiler.is_compiling()
         or layer.training
         or not is_enabled()
+        or torch.is_autocast_enabled("cpu")  # the result's dtype is then autocast's
         or type(x) is not Tensor
         or x.device.type != "cpu"
         or x.dim() == 0
