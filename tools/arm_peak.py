@@ -15,7 +15,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mca import output
@@ -66,7 +66,11 @@ class Row:
     # a block of A is packed once per work item, which has 512 columns if there are that many.
     converts: str = ""
     reuse: int = 1
+    # Names of its products, for a function that has other loops with multiply-adds.
+    products: frozenset[str] = frozenset(PRODUCTS)
 
+
+SMMLA, SDOT = frozenset({"smmla"}), frozenset({"sdot"})
 
 ROWS = [
     Row("gemm", "arm64_neon", r"::tile<.*F32Elements>, 8, 3>", 0.95),
@@ -98,6 +102,25 @@ ROWS = [
     Row("qgemm", "arm64_sve", r"::matrix_tile<4, 3>", 0.96),
     Row("qgemm", "arm64_i8mm", r"::matrix_tile<4, 3>", 0.96),
     Row("qgemm", "arm64_dotprod", r"::dot_tile<8, 3>", 0.96),
+    # The codes of 4 and of 8 bits are the same when they are unpacked. A loop of groups of 32 holds
+    # the ends of the groups, too: an addition, a multiply-add and a store for each vector of sums.
+    Row("qgemm_wq", "arm64_i8mm", r"::multiply_tile<.*, 0, false, false>", 0.96, products=SMMLA),
+    Row(
+        "qgemm_wq",
+        "arm64_i8mm",
+        r"::multiply_tile<.*, 4, false, false>",
+        0.55,
+        "group of 32",
+        products=SMMLA,
+    ),
+    Row("qgemm_wq", "arm64_dotprod", r"::multiply_tile<.*, 0, false, false>", 0.96, products=SDOT),
+    Row("gemm_wq", "arm64_neon", r"::tile_of<4, 1,", 0.20, "int4, 1 row"),
+    Row("gemm_wq", "arm64_neon", r"::tile_of<4, 8,", 0.60, "int4, 8 rows"),
+    Row("gemm_wq", "arm64_neon", r"::tile_of<8, 8,", 0.60, "int8, 8 rows"),
+    # Few rows: unpacking and loads take as long as the products.
+    Row("qgemm_wq", "arm64_dotprod", r"::few_rows<.*4, 1>", 0.48, "int4, 1 row", products=SDOT),
+    Row("qgemm_wq", "arm64_dotprod", r"::few_rows<.*8, 1>", 0.70, "int8, 1 row", products=SDOT),
+    Row("qgemm_wq", "arm64_dotprod", r"::few_rows<.*4, 4>", 0.78, "int4, 4 rows", products=SDOT),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)
@@ -139,7 +162,7 @@ def innermost_loops(body: str) -> Iterator[Loop]:
             yield [i for i in code if begin <= i.address <= end]
 
 
-def find_loop(disassembly: str, symbol: str, names: set[str]) -> Loop:
+def find_loop(disassembly: str, symbol: str, names: Collection[str]) -> Loop:
     """The loop with the most instructions in ``names``, among functions that match ``symbol``."""
     best: tuple[int, Loop] = (0, [])
     for match in FUNCTION.finditer(disassembly):
@@ -158,6 +181,9 @@ def cycles(mca: str, loop: Loop, core: Core) -> float:
         operands = instruction.operands
         if instruction.target() is not None:
             operands = " ".join([*operands.split()[:-1], ".Lbegin"])
+        elif instruction.name in ("ucvtf", "scvtf"):
+            # llvm-mca 19 takes conversions that divide by a power of two for cheaper.
+            operands = operands.split(", #")[0]
         lines.append(f"\t{instruction.name}\t{operands}")
     command = [mca, "-mtriple=aarch64", f"-mcpu={core.name}", "-mattr=+sve,+bf16,+i8mm"]
     command += ["-dispatch=8", f"-iterations={PASSES}", "-json"]
@@ -167,9 +193,10 @@ def cycles(mca: str, loop: Loop, core: Core) -> float:
 
 def rate(mca: str, row: Row, disassembly: str, core: Core) -> tuple[float, int]:
     """Multiply-adds per cycle, and the peak of the instruction that computes them."""
-    loop = find_loop(disassembly, row.symbol, set(PRODUCTS))
-    kind = next(PRODUCTS[i.name][1] for i in loop if i.name in PRODUCTS)
-    for_one = cycles(mca, loop, core) / sum(i.products(core) for i in loop)
+    loop = find_loop(disassembly, row.symbol, row.products)
+    products = [i for i in loop if i.name in row.products]
+    kind = PRODUCTS[products[0].name][1]
+    for_one = cycles(mca, loop, core) / sum(i.products(core) for i in products)
     if row.converts:
         converting = find_loop(disassembly, row.converts, {"bfcvtn", "bfcvtn2"})
         floats = 4 * sum(i.name.startswith("bfcvtn") for i in converting)

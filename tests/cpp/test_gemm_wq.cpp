@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/isa.h"
+#include "emulated.h"
 #include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/half.h"
@@ -90,7 +91,7 @@ TEST_P(GemmWqTest, EveryFormat) {
 TEST_P(GemmWqTest, AllSizes) {
   std::mt19937 random(2);
   for_wq_sizes(random, [&](const WqSource& source) {
-    for (const int64_t M : {1, 2, 4, 5, 8, 9, 17, 40}) {
+    for (const int64_t M : some_of<int64_t>({1, 4, 2, 5, 8, 9, 17, 40}, 2)) {
       check(random, source, M, DataType::f32, source.K % 2 == 0, GetParam().function);
     }
   });

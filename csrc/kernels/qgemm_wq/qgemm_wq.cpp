@@ -33,7 +33,7 @@ class Product {
         weights_(*call.weights),
         format_(weights_.format()),
         groups_(weights_.layout().groups),
-        padded_(round_up(format_.group, format_.run())),
+        padded_(round_up(format_.group, std::max(format_.run(), kWqRowRun))),
         tiles_(divide_up(call.M, kTileRows)) {
     const int64_t sums = tiles_ * kTileRows * groups_;
     const int64_t bytes = sums * padded_;
@@ -72,7 +72,7 @@ class Product {
     for (int64_t i = 0; i < rows_of(tile); ++i) {
       const int8_t* from = call_.src + (tile * kTileRows + i) * weights_.K();
       for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
-        pack_group(from, packed(tile) + g * padded_ / 4 * width + i, width);
+        pack_group(from, packed(tile) + g * padded_ / 4 * width, i, width);
         int64_t sum = 0;
         for (int64_t k = 0; k < format_.group; ++k) {
           sum += from[k];
@@ -95,29 +95,41 @@ class Product {
     return start;
   }
 
-  void pack_group(const int8_t* from, int32_t* to, int64_t width) const {
+  void pack_group(const int8_t* from, int32_t* to, int64_t i, int64_t width) const {
     const int64_t whole = format_.group / 4, rest = format_.group % 4;
     for (int64_t run = 0; run < whole; ++run) {
-      std::memcpy(to + run * width, from + run * 4, 4);
+      std::memcpy(to + wq_row_dword(run, i, width), from + run * 4, 4);
     }
     if (rest > 0) {
-      std::memcpy(to + whole * width, from + whole * 4, static_cast<size_t>(rest));
+      std::memcpy(to + wq_row_dword(whole, i, width), from + whole * 4, static_cast<size_t>(rest));
     }
+  }
+
+  // How many tiles from this one on make a call. The last tile may be narrower than the others.
+  int64_t at_once(int64_t tile) const {
+    const int64_t left = tiles_ - tile;
+    return std::min(kWqTiles, left > 1 && width_of(tiles_ - 1) < kTileRows ? left - 1 : left);
   }
 
   void multiply(int64_t panel) const {
     const WqLayout& layout = weights_.layout();
-    for (int64_t tile = 0; tile < tiles_; ++tile) {
-      alignas(64) float sums_of_tile[kTileRows * kWqColumns] = {};  // K may be 0
-      tile_({.rows = packed(tile),
+    for (int64_t tile = 0; tile < tiles_;) {
+      constexpr int64_t kSums = kTileRows * kWqColumns;
+      const int64_t count = at_once(tile);
+      alignas(64) float sums_of_tiles[kWqTiles * kSums];
+      std::fill_n(sums_of_tiles, count * kSums, 0.0f);  // K may be 0
+      tile_({.tiles = count,
+             .rows = packed(tile),
              .row_sums = sums(tile),
              .starts = has_starts() ? starts(tile) : nullptr,
              .width = width_of(tile),
              .panel = weights_.panel(panel),
              .format = &format_,
              .layout = &layout,
-             .sums = sums_of_tile});
-      store(sums_of_tile, tile, panel);
+             .sums = sums_of_tiles});
+      for (const int64_t end = tile + count; tile < end; ++tile) {
+        store(sums_of_tiles + (count - (end - tile)) * kSums, tile, panel);
+      }
     }
   }
 
