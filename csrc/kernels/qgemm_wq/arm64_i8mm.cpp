@@ -1,4 +1,5 @@
-#include "kernels/qgemm_wq/few_rows_neon.h"
+#include "kernels/qgemm_wq/few_matrix_neon.h"
+#include "kernels/qgemm_wq/one_row_neon.h"
 #include "kernels/qgemm_wq/sdot.h"
 #include "kernels/qgemm_wq/tiles_neon.h"
 
@@ -35,12 +36,16 @@ struct MatrixRows {
     for (int i = 0; i < kUnits; ++i) {
       of_rows[i] = vld1q_s8(rows + 16 * i);
     }
+    int8x16_t of_columns[kVectors];
     CPUACCEL_UNROLL
     for (int j = 0; j < kVectors; ++j) {
-      const int8x16_t of_columns = vld1q_s8(codes + 16 * j);
+      of_columns[j] = vld1q_s8(codes + 16 * j);
+    }
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kVectors; ++j) {
       CPUACCEL_UNROLL
       for (int i = 0; i < kUnits; ++i) {
-        asm("smmla %0.4s, %1.16b, %2.16b" : "+w"(sums[i][j]) : "w"(of_rows[i]), "w"(of_columns));
+        asm("smmla %0.4s, %1.16b, %2.16b" : "+w"(sums[i][j]) : "w"(of_rows[i]), "w"(of_columns[j]));
       }
     }
   }
@@ -74,7 +79,10 @@ struct MatrixRows {
 
 template <int kBits>
 void tiles(const QgemmWqTile& t) {
-  t.width == kTileRows ? tiles_of<MatrixRows, kBits>(t) : few_rows_of<Sdot, kBits>(t);
+  if (t.width > 1 && t.tiles == 1 && t.format->group <= kWqIntegers) {
+    return few_pairs_of<kBits>(t);
+  }
+  t.width == kTileRows ? tiles_of<MatrixRows, kBits>(t) : rows_of<Sdot, kBits>(t);
 }
 
 }  // namespace

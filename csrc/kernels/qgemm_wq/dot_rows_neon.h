@@ -2,7 +2,7 @@
 // ISA sources.
 #pragma once
 
-#include "kernels/qgemm_wq/few_rows_neon.h"
+#include "kernels/qgemm_wq/one_row_neon.h"
 #include "kernels/qgemm_wq/tiles_neon.h"
 
 namespace cpuaccel::kernels {
@@ -64,7 +64,7 @@ CPUACCEL_INLINE void dot_tiles(const QgemmWqTile& t) {
   if (t.width == kTileRows) {
     t.format->bits == 4 ? tiles_of<DotRows<D>, 4>(t) : tiles_of<DotRows<D>, 8>(t);
   } else {
-    t.format->bits == 4 ? few_rows_of<D, 4>(t) : few_rows_of<D, 8>(t);
+    t.format->bits == 4 ? rows_of<D, 4>(t) : rows_of<D, 8>(t);
   }
 }
 

@@ -62,13 +62,14 @@ CPUACCEL_INLINE void dot_step(int32x4_t (&sums)[kRows][kWide], const std::byte* 
   }
 }
 
-// Sums over some steps. `dwords`: of codes of 8 bits, two in each step but maybe the last.
+// `start` plus sums over some steps. half_more: behind them a dword of codes of 8 bits is left.
 template <typename D, int kBits, int kRows, int kWide>
 CPUACCEL_INLINE void dot_steps(int32x4_t (&sums)[kRows][kWide], const int8_t* rows,
-                               const std::byte* codes, int64_t steps, bool half_more) {
+                               const std::byte* codes, int64_t steps, bool half_more,
+                               int32_t start = 0) {
   CPUACCEL_UNROLL
   for (int i = 0; i < kRows * kWide; ++i) {
-    sums[i / kWide][i % kWide] = vdupq_n_s32(0);
+    sums[i / kWide][i % kWide] = vdupq_n_s32(start);
   }
   if constexpr (kRows == 1) {
     for (; steps >= 2; steps -= 2) {

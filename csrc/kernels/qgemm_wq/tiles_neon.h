@@ -70,7 +70,7 @@ CPUACCEL_INLINE void unpack_codes(const std::byte* codes, int64_t steps, bool ha
 template <typename P>
 using Sums = int32x4_t[P::kUnits][P::kVectors];
 
-// Adds the products of some steps, one at least. kSteps: their number if it is known.
+// Adds the products of some steps. kSteps: their number if it is known.
 template <typename P, int kSteps>
 CPUACCEL_INLINE void add_steps(Sums<P>& sums, const int8_t* rows, const int8_t* codes,
                                int64_t steps) {
@@ -82,13 +82,20 @@ CPUACCEL_INLINE void add_steps(Sums<P>& sums, const int8_t* rows, const int8_t* 
     }
     return;
   }
-  do {
+  if (steps % 2 != 0) {
     P::step(sums, rows, codes);
     rows += kTileRows * kStep;
     codes += kBlockBytes;
+  }
+  for (steps /= 2; steps > 0; --steps) {
+    P::step(sums, rows, codes);
     // Keeps the compiler from loading several steps ahead, which would spill the sums.
     asm volatile("" : "+r"(codes), "+r"(rows));
-  } while (--steps > 0);
+    P::step(sums, rows + kTileRows * kStep, codes + kBlockBytes);
+    rows += 2 * kTileRows * kStep;
+    codes += 2 * kBlockBytes;
+    asm volatile("" : "+r"(codes), "+r"(rows));
+  }
 }
 
 // Sums of up to kExact k may start as in Starts: the bits of 1.5 * 2^23 plus the sum are those of
