@@ -39,6 +39,7 @@ namespace cpuaccel {
   op(edge_softmax) op(edge_softmax_backward) op(gat_alpha) op(gat_alpha_backward)                  \
   op(gatv2_scores) op(gatv2_scores_backward) op(edge_stats) op(edge_stats_backward)                \
   op(sort_edges) op(neighbor_sample)                                                               \
+  op(embedding_bag) op(embedding_bag_backward) op(embedding_bag_weights_backward)                  \
   /* others */                                                                                     \
   op(graph_region) op(int_mm)
 // clang-format on

@@ -16,7 +16,7 @@ namespace cpuaccel::ops {
 
 // An op's name as a template argument, so that each override knows which op it replaces.
 struct OpName {
-  char text[48]{};
+  char text[56]{};
   template <size_t kSize>
   consteval OpName(const char (&name)[kSize]) {  // NOLINT: implicit, to be written as a literal
     static_assert(kSize <= sizeof(text));

@@ -19,6 +19,7 @@ from benchmarks.gnn._graphs import (
     sizes_of_graphs,
     small_graphs,
 )
+from benchmarks.ops import embedding_bag
 
 _LITTLE = ("--scale", "6", "--edges", "300", "--rounds", "1", "--budget", "0.02")
 _SMALL = (*_LITTLE, "--no-peaks")
@@ -44,6 +45,15 @@ def test_spmm_end_to_end(graph, tmp_path, capsys):
         if not _plugin.missing():
             assert row["calls"]
     assert "sparse products" in capsys.readouterr().out
+
+
+def test_embedding_bags(tmp_path):
+    path = tmp_path / "out.json"
+    once = ("--rounds", "1", "--budget", "0", "--json", str(path))
+    embedding_bag.main(["--shapes", "30x5x4x3", *once])
+    rows = json.loads(path.read_text())["rows"]
+    assert len(rows) == len(embedding_bag.CASES)
+    assert all(set(row["times"]) == _OURS for row in rows)
 
 
 def test_every_number_of_columns(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -146,6 +147,29 @@ def _segment_reduce(reduce: str) -> Samples:
     return samples
 
 
+def _embedding_bag(mode: int) -> Samples:
+    def samples(dtype: torch.dtype) -> list[Sample]:
+        table, indices = values(9, 20, dtype=dtype), index(14, below=9)
+        offsets, last = torch.tensor([0, 3, 3, 9]), torch.tensor([0, 3, 3, 9, 14])
+        weights = values(14, dtype=dtype, seed=1)
+        plain = (False, mode, False, None)
+        weighted = [Sample((table, indices, offsets, False, 0, False, weights))]
+        return [
+            Sample((table, indices, offsets, *plain)),
+            Sample((table, indices.int(), last.int(), *plain, True, 2)),
+            *(weighted if mode == 0 else ()),
+            Sample((table, indices[:0], offsets[:1], *plain), kind="empty"),
+            Sample((table, torch.tensor([0, 9]), offsets[:1], *plain), kind="bad"),
+            Sample((table, indices, offsets + 1, *plain), kind="bad"),
+        ]
+
+    return samples
+
+
+def _bag(table: Tensor, *more: Any) -> Tensor:
+    return torch.ops.aten._embedding_bag(table, *more)[0]
+
+
 def _matrix(dtype: torch.dtype, rows: int = 9, columns: int = 7) -> Tensor:
     dense = values(rows, columns, dtype=dtype)
     return torch.where(values(rows, columns, dtype=torch.float32, seed=5) > 0, dense, 0).to(dtype)
@@ -235,6 +259,22 @@ ROWS = (
             covers=("aten::_segment_reduce_backward",),
         )
         for reduce in ("sum", "mean", "max", "min", "prod")
+    ),
+    *(
+        Row(
+            f"embedding_bag_{name}",
+            _embedding_bag(mode),
+            call=_bag,
+            covers=(
+                "aten::_embedding_bag",
+                "aten::_embedding_bag_forward_only",
+                "aten::_embedding_bag_backward",
+                "aten::_embedding_bag_dense_backward",
+                "aten::_embedding_bag_per_sample_weights_backward",
+            ),
+            dtypes=FLOATS,
+        )
+        for mode, name in enumerate(("sum", "mean", "max"))
     ),
     Row("mm_csr", _sparse_mm(torch.sparse_csr), "aten::mm", **_CSR),
     Row("addmv_csr", _sparse_addmv, "aten::addmv", **_CSR),

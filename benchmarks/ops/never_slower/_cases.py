@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 from benchmarks.ops.never_slower import (
+    _bags,
     _images,
     _layers,
     _products,
@@ -14,7 +15,7 @@ from benchmarks.ops.never_slower import (
 )
 from benchmarks.ops.never_slower._case import Case
 
-_FAMILIES = (_products, _images, _recurrent, _quantized, _rows, _sparse, _layers)
+_FAMILIES = (_products, _images, _recurrent, _quantized, _rows, _bags, _sparse, _layers)
 
 
 def all_cases() -> list[Case]:
