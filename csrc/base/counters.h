@@ -40,6 +40,7 @@ namespace cpuaccel {
   op(gatv2_scores) op(gatv2_scores_backward) op(edge_stats) op(edge_stats_backward)                \
   op(sort_edges) op(neighbor_sample)                                                               \
   op(embedding_bag) op(embedding_bag_backward) op(embedding_bag_weights_backward)                  \
+  op(intx_embedding)                                                                               \
   /* others */                                                                                     \
   op(graph_region) op(int_mm)
 // clang-format on

@@ -19,7 +19,7 @@ from benchmarks.gnn._graphs import (
     sizes_of_graphs,
     small_graphs,
 )
-from benchmarks.ops import embedding_bag
+from benchmarks.ops import embedding_bag, intx_embedding
 
 _LITTLE = ("--scale", "6", "--edges", "300", "--rounds", "1", "--budget", "0.02")
 _SMALL = (*_LITTLE, "--no-peaks")
@@ -54,6 +54,16 @@ def test_embedding_bags(tmp_path):
     rows = json.loads(path.read_text())["rows"]
     assert len(rows) == len(embedding_bag.CASES)
     assert all(set(row["times"]) == _OURS for row in rows)
+
+
+def test_integer_embeddings(tmp_path):
+    pytest.importorskip("torchao.quantization")
+    path = tmp_path / "out.json"
+    once = ("--rounds", "1", "--budget", "0", "--json", str(path))
+    intx_embedding.main(["--shapes", "30x64x5", *once])
+    rows = json.loads(path.read_text())["rows"]
+    assert len(rows) == 2
+    assert all(set(row["times"]) >= {"torchao", "float"} for row in rows)
 
 
 def test_every_number_of_columns(tmp_path):

@@ -42,6 +42,7 @@ COMPILED_ALONE = {
     "kept_linear": "a layer of compiled graphs; tests/ops/test_kept_linear.py",
     "int8_linear": "torchao's layers; tests/torchao_int8",
     "intx_linear": "torchao's layers; tests/ops/test_intx_linear.py",
+    "intx_embedding": "torchao's tables; tests/torchao_intx/test_embedding.py",
     "packed_intx_linear": "layers of load_gptq; tests/quant/test_intx_linear.py",
     "pack_intx": "packs weights of load_gptq; tests/quant/test_intx_linear.py",
     "unpack_intx": "dequantizes weights of load_gptq; tests/quant/test_intx_linear.py",

@@ -251,15 +251,18 @@ def test_outputs_are_torchs() -> None:
             torch.testing.assert_close(one, other)
 
 
-def test_fallbacks_are_counted() -> None:
+def test_large_sums_are_torchs() -> None:
     import cpuaccel
 
-    table, indices = _table(torch.float32), torch.tensor([1, 2])
+    table, indices = _table(torch.float32), torch.arange(2000) % _N
+    offsets = torch.tensor([0, 1000])
     with on():
         cpuaccel.reset_stats()
-        F.embedding_bag(indices, table, indices[:1] * 0, mode="sum")
-        F.embedding_bag(indices, table, indices[:1] * 0, mode="max")
+        for few in (indices, indices[:4]):
+            F.embedding_bag(few, table, offsets[: 1 + len(few) // 2000], mode="sum")
         stats = cpuaccel.stats()
+        with pytest.raises(RuntimeError, match=r"indices.*less than 9.*found 9"):
+            F.embedding_bag(indices + 1, table, offsets, mode="sum")
     assert stats["fallbacks"] == {"embedding_bag: torch's kernel reads rows as fast": 1}
     assert stats["calls"] == {"embedding_bag.cpuaccel": 1}
 
@@ -267,6 +270,7 @@ def test_fallbacks_are_counted() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", MODES)
 def test_compiled(mode: str) -> None:
+    torch._dynamo.reset()  # so that it does not count among the recompilations of other tests
     layer = torch.nn.EmbeddingBag(_N, _D, mode=mode, padding_idx=2)
     indices, offsets = torch.tensor([1, 2, 2, 0, 3, 8]), torch.tensor([0, 2, 2, 4])
     with on():
@@ -276,3 +280,4 @@ def test_compiled(mode: str) -> None:
         layer.weight.grad = None
         layer(indices, offsets).square().sum().backward()
     torch.testing.assert_close(got, layer.weight.grad)
+    torch._dynamo.reset()

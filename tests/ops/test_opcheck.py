@@ -31,7 +31,7 @@ def has_onednn() -> bool:
 _CHECKS = ("test_autograd_registration", "test_faketensor")
 _MODULES_OF_LINEAR = ("kept_linear", "int8_linear", "intx_linear", "packed_intx_linear")
 _LINEAR = (*_MODULES_OF_LINEAR, "pack_intx", "unpack_intx")
-_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", *_LINEAR)
+_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", "intx_embedding", *_LINEAR)
 _QUANTIZER = (0.05, 120)
 _TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
 
@@ -62,6 +62,10 @@ def _plain_arguments() -> dict[str, tuple[Any, ...]]:
         "intx_linear": (
             *(torch.randn(3, 16), torch.randint(-8, 8, (24, 16), dtype=torch.int8)),
             *(torch.rand(24, 2), torch.zeros(24, 2, dtype=torch.int8), torch.randn(24), 4, True),
+        ),
+        "intx_embedding": (
+            *_intx_codes()[:3],
+            *(torch.randint(24, (3, 2)), torch.bfloat16),
         ),
         "packed_intx_linear": (torch.randn(3, 16), _packed_intx(), torch.randn(24), 24, False),
         "pack_intx": _intx_codes(),
@@ -99,7 +103,7 @@ def _quantized_arguments() -> dict[str, tuple[Any, ...]]:
 def _load() -> None:
     """Register all ops and fake kernels, which are otherwise registered by their users."""
     _native.load()
-    for name in ("resize", "saved_linear", *_MODULES_OF_LINEAR):
+    for name in ("resize", "saved_linear", "intx_embedding", *_MODULES_OF_LINEAR):
         importlib.import_module(f"cpuaccel._ops.{name}")
 
 

@@ -1,4 +1,4 @@
-"""Registers cpuaccel's linear layers with classes of torchao when torchao is imported.
+"""Registers cpuaccel's layers with classes of torchao when torchao is imported.
 
 Nothing is imported, and nothing registered, in a process that never imports torchao.
 """
@@ -29,7 +29,7 @@ _wanted = False
 
 
 def install() -> None:
-    """Register cpuaccel's linear layers, now or when torchao is imported."""
+    """Register cpuaccel's layers, now or when torchao is imported."""
     global _wanted
     with _lock:
         _wanted = True
@@ -38,7 +38,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Restore torchao's own linear layers."""
+    """Restore torchao's own layers."""
     global _wanted
     with _lock:
         _wanted = False

@@ -1,5 +1,7 @@
 """F.linear with torchao's Int8Tensor as weight, by cpuaccel::int8_linear; with groups, intx_linear.
 
+Embeddings too, by cpuaccel::intx_embedding (embedding.py).
+
 Registered by torchao's own extension points (registration.py). torch.compile and torch.export
 trace it to one op.
 """
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
 from cpuaccel._ops import intx_linear as _fake_kernel_of_groups  # noqa: F401
+from cpuaccel.quant._torchao.embedding import ADDED, embedding_by
 from cpuaccel.quant._torchao.registration import Registration, linear_by
 
 _REDUCED = (-64, 63)
@@ -25,8 +28,8 @@ _registration = Registration()
 def register(module: ModuleType) -> None:
     """Register cpuaccel's linear with the Int8Tensor of torchao's module."""
     cls: Any = module.Int8Tensor
-    make = linear_by(cls, "int8_linear", _weight_reason_for(module), _compute())
-    _registration.register(module, cls, make)
+    linear = linear_by(cls, "int8_linear", _weight_reason_for(module), _compute())
+    _registration.register(module, cls, {**linear, **embedding_by(cls)}, ADDED)
 
 
 def unregister() -> None:

@@ -1,5 +1,7 @@
 """F.linear with torchao's IntxUnpackedToInt8Tensor as weight, by cpuaccel::intx_linear.
 
+Embeddings too, by cpuaccel::intx_embedding (embedding.py).
+
 Registered by torchao's own extension points (registration.py). torch.compile and torch.export
 trace it to one op.
 """
@@ -14,6 +16,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel._ops import intx_linear as _fake_kernel  # noqa: F401
+from cpuaccel.quant._torchao.embedding import ADDED, embedding_by
 from cpuaccel.quant._torchao.registration import Registration, linear_by
 
 _BITS = {getattr(torch, f"int{bits}"): 4 if bits <= 4 else 8 for bits in range(1, 9)}
@@ -25,8 +28,8 @@ _registration = Registration()
 def register(module: ModuleType) -> None:
     """Register cpuaccel's linear with the IntxUnpackedToInt8Tensor of torchao's module."""
     cls: Any = module.IntxUnpackedToInt8Tensor
-    make = linear_by(cls, "intx_linear", partial(_weight_reason, module), _compute)
-    _registration.register(module, cls, make)
+    linear = linear_by(cls, "intx_linear", partial(_weight_reason, module), _compute)
+    _registration.register(module, cls, {**linear, **embedding_by(cls)}, ADDED)
 
 
 def unregister() -> None:

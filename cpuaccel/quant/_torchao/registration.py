@@ -1,11 +1,12 @@
-"""Replaces F.linear of a class of torchao's tensors, by torchao's own extension points.
+"""Replaces functions of a class of torchao's tensors, by torchao's own extension points.
 
-`implements` registers a function for aten.linear, and `implements_torch_function` one for F.linear.
+`implements` registers a function for an op such as aten.linear, and `implements_torch_function` one
+for a function such as F.linear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -15,8 +16,13 @@ from cpuaccel import _native
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-Linear = Callable[[Any, Any, Any, Any], Any]
+Function = Callable[[Any, Any, Any, Any], Any]
 """What torchao calls: function(func, types, args, kwargs)."""
+
+Maker = Callable[[Function | None], Function]
+"""Makes cpuaccel's function from torchao's, of which it may have none."""
+
+LINEAR = (torch.ops.aten.linear.default, torch.nn.functional.linear)
 
 
 class Registration:
@@ -25,28 +31,45 @@ class Registration:
     def __init__(self) -> None:
         self._replaced: list[tuple[Any, Any, Any, Any]] = []
         self.module: Any = None
-        """The module of the class, while cpuaccel's linear is registered with it."""
+        """The module of the class, while cpuaccel's functions are registered with it."""
 
-    def register(self, module: Any, cls: Any, linear_before: Callable[[Linear], Linear]) -> None:
-        """Register linear_before(torchao's function) with the class of torchao's module."""
+    def register(
+        self,
+        module: Any,
+        cls: Any,
+        makers: Mapping[Any, Maker],
+        missing: Collection[Any] = (),
+    ) -> None:
+        """Register cpuaccel's functions with the class of torchao's module.
+
+        Args:
+            module: torchao's module.
+            cls: A class of it.
+            makers: For each op or function of torch, what makes cpuaccel's.
+            missing: The ones that are registered although torchao has none. Others are then left
+                out: a torchao may register its function elsewhere.
+        """
         if self._replaced:
             return
-        aten, function = torch.ops.aten.linear.default, torch.nn.functional.linear
-        for table, key, implements in (
-            (cls._ATEN_OP_TABLE[cls], aten, cls.implements),
-            (cls._TORCH_FN_TABLE[cls], function, cls.implements_torch_function),
-        ):
+        for key, make in makers.items():
+            is_op = isinstance(key, torch._ops.OpOverload)
+            table = cls._ATEN_OP_TABLE[cls] if is_op else cls._TORCH_FN_TABLE[cls]
+            implements = cls.implements if is_op else cls.implements_torch_function
             before = table.get(key)
-            if before is None:  # a torchao that registers its linear elsewhere
+            if before is None and key not in missing:
                 continue
-            implements(key)(linear_before(before))
+            implements(key)(make(before))
             self._replaced.append((table, key, before, table[key]))
             self.module = module
 
     def unregister(self) -> None:
         """Restore torchao's functions, unless someone else replaced cpuaccel's."""
         for table, key, before, cpuaccels in self._replaced:
-            if table.get(key) is cpuaccels:
+            if table.get(key) is not cpuaccels:
+                continue
+            if before is None:
+                del table[key]
+            else:
                 table[key] = before
         self._replaced.clear()
         self.module = None
@@ -57,7 +80,7 @@ def linear_by(
     op: str,
     weight_reason: Callable[[Any], str],
     compute: Callable[[Tensor, Any, Tensor | None], Tensor],
-) -> Callable[[Linear], Linear]:
+) -> dict[Any, Maker]:
     """Return what makes cpuaccel's F.linear from torchao's, for Registration.register.
 
     Args:
@@ -77,7 +100,9 @@ def linear_by(
             return "unsupported dtype"
         return weight_reason(weight)
 
-    def make(before: Linear) -> Linear:
+    def make(before: Function | None) -> Function:
+        assert before is not None
+
         def linear(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
             input, weight, bias = _arguments(*args, **kwargs)
             reason = fallback_reason(input, weight)
@@ -91,7 +116,7 @@ def linear_by(
         linear.__module__ = compute.__module__  # torchao's tables then show who registered it
         return linear
 
-    return make
+    return dict.fromkeys(LINEAR, make)
 
 
 def _arguments(input: Any, weight: Any, bias: Tensor | None = None) -> tuple[Any, Any, Any]:

@@ -1,14 +1,15 @@
 // _embedding_bag and _embedding_bag_forward_only, the ops of nn.EmbeddingBag: products of a sparse
 // matrix, the bags, and the table of embeddings (family spmm).
 //
-// torch's kernels of sums without padding read rows at the speed of memory, so they compute those.
+// torch's kernels of sums without padding read rows at the speed of memory, so they compute those
+// of more than a few numbers.
 // Offsets and indices that torch does not check are checked here.
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <tuple>
 
@@ -86,7 +87,9 @@ const char* bag_fallback_reason(const BagCall& call, const BagIndices& bags) {
   if (bags.bags == 0 || (call.mode != kModeSum && bags.in_bags() != bags.count)) {
     return nullptr;
   }
-  if (call.mode == kModeSum && has_fast_sum(call) && call.weight.is_contiguous()) {
+  constexpr int64_t kFewNumbers = 1 << 13;  // a call is then most of the time
+  if (call.mode == kModeSum && has_fast_sum(call) && call.weight.is_contiguous() &&
+      bags.count * call.weight.size(1) > kFewNumbers) {
     return kAsFast;
   }
   return rows_of(call.weight) ? nullptr : reasons::kStrides;
@@ -154,6 +157,14 @@ at::Tensor reduced(const BagCall& call, Bags& bags, const at::Tensor& max_indice
   return out;
 }
 
+at::Tensor zeros_list(int64_t count, at::ScalarType type) {
+  at::Tensor list = at::detail::empty_cpu({count}, type);
+  if (count > 0) {
+    std::memset(list.mutable_data_ptr(), 0, list.nbytes());
+  }
+  return list;
+}
+
 at::Tensor sizes_of_bags(const Bags& bags, at::ScalarType type) {
   at::Tensor sizes = at::detail::empty_cpu({bags.csr.M}, type);
   with_index_type(bags.csr.wide, [&]<typename Index>(Index*) {
@@ -180,11 +191,10 @@ Results run(const BagCall& call, const BagIndices& from) {
   at::Tensor offset2bag =
       sum && has_fast_sum(call) ? at::detail::empty_cpu({0}, type) : bag_of_each(from);
   // As torch's ops, which need no sizes for sums.
-  at::Tensor sizes = !sum            ? sizes_of_bags(bags, type)
-                     : call.gradient ? at::zeros({from.bags}, from.indices.options())
-                                     : at::zeros({from.offsets.numel()}, from.indices.options());
+  const int64_t listed = sum && !call.gradient ? from.offsets.numel() : from.bags;
+  at::Tensor sizes = sum ? zeros_list(listed, type) : sizes_of_bags(bags, type);
   if (!max_indices.defined()) {
-    max_indices = sizes.clone();
+    max_indices = sum ? zeros_list(listed, type) : sizes.clone();
   }
   return {std::move(out), std::move(offset2bag), std::move(sizes), std::move(max_indices)};
 }
