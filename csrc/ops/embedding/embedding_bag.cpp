@@ -2,7 +2,7 @@
 // matrix, the bags, and the table of embeddings (family spmm).
 //
 // torch's kernels of sums without padding read rows at the speed of memory, so they compute those
-// of more than a few numbers.
+// of more than a few numbers, and means of long bags of bf16 and f16.
 // Offsets and indices that torch does not check are checked here.
 
 #include <ATen/EmptyTensor.h>
@@ -77,6 +77,18 @@ const char* argument_fallback_reason(const BagCall& call) {
                                                                : nullptr;
 }
 
+// Whether torch's kernel is as fast. Its means of bf16 and f16 take 0.7 to 0.9 of cpuaccel's time
+// for bags of 20 to 100 indices, and 1.3 times as long for bags of 1 to 10, because torch counts
+// the indices of bags by several ops.
+bool is_as_fast(const BagCall& call, const BagIndices& bags) {
+  constexpr int64_t kFewNumbers = 1 << 13;  // a call is then most of the time
+  constexpr int64_t kLongBag = 16;
+  const bool mean =
+      call.mode == kModeMean && call.weight.itemsize() == 2 && bags.count >= kLongBag * bags.bags;
+  return (call.mode == kModeSum || mean) && has_fast_sum(call) && call.weight.is_contiguous() &&
+         bags.count * call.weight.size(1) > kFewNumbers;
+}
+
 // The reason for a fallback to torch, or null.
 const char* bag_fallback_reason(const BagCall& call, const BagIndices& bags) {
   if (!bags.begin_and_end()) {
@@ -87,9 +99,7 @@ const char* bag_fallback_reason(const BagCall& call, const BagIndices& bags) {
   if (bags.bags == 0 || (call.mode != kModeSum && bags.in_bags() != bags.count)) {
     return nullptr;
   }
-  constexpr int64_t kFewNumbers = 1 << 13;  // a call is then most of the time
-  if (call.mode == kModeSum && has_fast_sum(call) && call.weight.is_contiguous() &&
-      bags.count * call.weight.size(1) > kFewNumbers) {
+  if (is_as_fast(call, bags)) {
     return kAsFast;
   }
   return rows_of(call.weight) ? nullptr : reasons::kStrides;
