@@ -6,7 +6,9 @@
 // packed, so that no rounded copy of a weight has to be stored. Magnitudes below 2^-126, of
 // operands and of sums, may count as 0, as they do in the instruction.
 //
-// call.pack_b writes f32, which is rounded likewise. call.packed may be a GemmPacked of f32 with panels as wide as the row's. For any other
+// call.pack_b writes f32, which is rounded likewise.
+//
+// call.packed may be a GemmPacked of f32 with panels as wide as the row's. For any other
 // GemmPacked, gemm computes the call, in f32 arithmetic.
 //
 // Error of an f32 result: that of gemm for the rounded operands. (Arm's instructions round sums to
