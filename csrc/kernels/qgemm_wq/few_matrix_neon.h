@@ -34,6 +34,43 @@ CPUACCEL_INLINE float32x4_t load_integers(const std::byte* zeros) {
   return vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)));
 }
 
+// What sums start at, group by group, so that sums of codes from 0 become those of centered codes:
+// -8 times the sums of the rows' bytes. All columns use them again.
+template <int kPairs>
+class CenteredStarts {
+ public:
+  // Not `counted`: zeros.
+  CenteredStarts(const QgemmWqTile& t, bool counted)
+      : row_sums_(t.row_sums), factor_(counted ? -8.0f : 0.0f), once_(t.layout->groups <= kGroups) {
+    for (int64_t g = 0; once_ && g < t.layout->groups; ++g) {
+      set(g, g);
+    }
+  }
+
+  CPUACCEL_INLINE const int32_t* at(int64_t g) {
+    if (once_) [[likely]] {
+      return values_ + g * 4 * kPairs;
+    }
+    set(g, 0);
+    return values_;
+  }
+
+ private:
+  static constexpr int64_t kGroups = 128;
+
+  CPUACCEL_INLINE void set(int64_t g, int64_t place) {
+    for (int64_t m = 0; m < 2 * kPairs; ++m) {
+      const auto start = static_cast<int32_t>(row_sums_[g * 2 * kPairs + m] * factor_);
+      vst1_s32(values_ + place * 4 * kPairs + 2 * m, vdup_n_s32(start));
+    }
+  }
+
+  const float* row_sums_;
+  const float factor_;
+  const bool once_;
+  alignas(64) int32_t values_[kGroups * 4 * kPairs];
+};
+
 // kPairs of rows by kVectors vectors of columns, from `column` on. E: the type of the scales.
 template <int kBits, typename E, int kPairs, int kVectors>
 struct FewMatrix {
@@ -65,8 +102,15 @@ struct FewMatrix {
 
   // kZeros, kReals: of kind `integers`, of kind `reals`.
   template <bool kZeros, bool kReals>
-  CPUACCEL_INLINE void end(const std::byte* scales, const std::byte* zeros,
-                           const float32x4_t (&row_sums)[kPairs]) {
+  CPUACCEL_INLINE void end(const std::byte* scales, const std::byte* zeros, const float* of_rows) {
+    float32x4_t row_sums[kPairs];
+    if constexpr (kZeros || kReals) {
+      CPUACCEL_UNROLL
+      for (int i = 0; i < kPairs; ++i) {
+        const float32x2_t two = vld1_f32(of_rows + 2 * i);
+        row_sums[i] = vcombine_f32(vdup_lane_f32(two, 0), vdup_lane_f32(two, 1));
+      }
+    }
     CPUACCEL_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const Spread scale(E::load(reinterpret_cast<const Element*>(scales) + 4 * v));
@@ -90,7 +134,7 @@ struct FewMatrix {
   }
 
   template <bool kZeros, bool kReals>
-  CPUACCEL_INLINE void run(const QgemmWqTile& t, int64_t column) {
+  CPUACCEL_INLINE void run(const QgemmWqTile& t, int64_t column, CenteredStarts<kPairs>& starts) {
     const WqLayout& layout = *t.layout;
     const bool half = kBits == 8 && divide_up(t.format->group, int64_t{4}) % 2 != 0;
     const int64_t steps = divide_up(t.format->group, kStep) - (half ? 1 : 0);
@@ -105,33 +149,35 @@ struct FewMatrix {
       totals[i / (2 * kVectors)][i % (2 * kVectors)] = vdupq_n_f32(0.0f);
     }
     for (int64_t g = 0; g < layout.groups; ++g, group += layout.group_bytes()) {
-      float32x4_t row_sums[kPairs];
+      const int32_t* start = starts.at(g);
       CPUACCEL_UNROLL
-      for (int i = 0; i < kPairs; ++i) {
-        const float32x2_t two = vld1_f32(of_rows + 2 * i);
-        row_sums[i] = vcombine_f32(vdup_lane_f32(two, 0), vdup_lane_f32(two, 1));
-        // With it, sums of codes from 0 become those of centered codes.
-        const int32x4_t start =
-            kBits == 4 && !kZeros ? vcvtq_s32_f32(vmulq_n_f32(row_sums[i], -8.0f)) : vdupq_n_s32(0);
-        CPUACCEL_UNROLL
-        for (int j = 0; j < 2 * kVectors; ++j) {
-          sums[i][j] = start;
-        }
+      for (int i = 0; i < kPairs * 2 * kVectors; ++i) {
+        sums[i / (2 * kVectors)][i % (2 * kVectors)] = vld1q_s32(start + i / (2 * kVectors) * 4);
       }
-      of_rows += 2 * kPairs;
       const std::byte* codes = group + column * 4;
-      for (int64_t left = steps; left > 0; --left) {
+      // Keeps the compiler from loading several steps ahead, which would spill the sums.
+      const auto fence = [&]() __attribute__((always_inline)) {
+        asm volatile("" : "+r"(codes), "+r"(rows));
+      };
+      for (int64_t left = steps / 2; left > 0; --left) {
+        step<true>(rows, codes);
+        fence();
+        step<true>(rows + 16 * kPairs, codes + kStepBytes<kBits>);
+        rows += 2 * 16 * kPairs;
+        codes += 2 * kStepBytes<kBits>;
+        fence();
+      }
+      if (steps % 2 != 0) {
         step<true>(rows, codes);
         rows += 16 * kPairs;
         codes += kStepBytes<kBits>;
-        // Keeps the compiler from loading several steps ahead, which would spill the sums.
-        asm volatile("" : "+r"(codes), "+r"(rows));
       }
       if (half) {
         step<false>(rows, codes);
         rows += 16 * kPairs;
       }
-      end<kZeros, kReals>(group + scale_at, group + zero_at, row_sums);
+      end<kZeros, kReals>(group + scale_at, group + zero_at, of_rows);
+      of_rows += 2 * kPairs;
     }
     store(t.sums + column);
   }
@@ -155,9 +201,10 @@ template <int kBits, typename E, int kPairs, bool kZeros, bool kReals>
 void few_pairs(const QgemmWqTile& t) {
   // As many sums and totals as registers hold.
   constexpr int kVectors = 4 / kPairs;
+  CenteredStarts<kPairs> starts(t, kBits == 4 && !kZeros);
   for (int64_t column = 0; column < kWqColumns; column += 4 * kVectors) {
     FewMatrix<kBits, E, kPairs, kVectors> tile;
-    tile.template run<kZeros, kReals>(t, column);
+    tile.template run<kZeros, kReals>(t, column, starts);
   }
 }
 
