@@ -25,6 +25,10 @@ void combine(const WqDst& dst, float* values, int64_t at, int64_t count) {
 }
 
 void store(const WqDst& dst, const float* values, int64_t at, int64_t count) {
+  if (dst.type == DataType::f32) {
+    std::copy_n(values, count, static_cast<float*>(dst.data) + at);
+    return;
+  }
   for (int64_t j = 0; j < count; ++j) {
     float_to_element(values[j], dst.data, dst.type, at + j);
   }

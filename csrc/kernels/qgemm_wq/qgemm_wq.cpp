@@ -136,17 +136,21 @@ class Product {
   // Overwrites the sums.
   void store(float* sums_of_tile, int64_t tile, int64_t panel) const {
     const int64_t n0 = panel * kWqColumns, count = std::min(kWqColumns, weights_.N() - n0);
-    const std::byte* of_weights = weights_.panel(panel) + weights_.layout().sums_offset();
+    float of_weights[kWqColumns], bias[kWqColumns] = {};
+    std::memcpy(of_weights, weights_.panel(panel) + weights_.layout().sums_offset(),
+                sizeof(of_weights));
+    if (call_.bias != nullptr) {
+      std::copy_n(call_.bias + n0, count, bias);
+    }
     for (int64_t i = 0; i < rows_of(tile); ++i, sums_of_tile += kWqColumns) {
       const int64_t m = tile * kTileRows + i;
       const float scale = call_.scales[m];
       const auto zero_point =
           static_cast<float>(call_.zero_points != nullptr ? call_.zero_points[m] : 0);
-      for (int64_t j = 0; j < count; ++j) {
-        const float of_column = element_to_float(of_weights, DataType::f32, j);
-        const float bias = call_.bias != nullptr ? call_.bias[n0 + j] : 0.0f;
-        const float sum = __builtin_fmaf(-zero_point, of_column, sums_of_tile[j]);
-        sums_of_tile[j] = __builtin_fmaf(scale, sum, bias);
+      // All columns, whose number is known, as vectors.
+      for (int64_t j = 0; j < kWqColumns; ++j) {
+        const float sum = sums_of_tile[j] - zero_point * of_weights[j];
+        sums_of_tile[j] = scale * sum + bias[j];
       }
       write_columns(call_.dst, sums_of_tile, m, n0, count);
     }
