@@ -103,7 +103,7 @@ ROWS = [
     Row("qgemm", "arm64_i8mm", r"::matrix_tile<4, 3>", 0.96),
     Row("qgemm", "arm64_dotprod", r"::dot_tile<8, 3>", 0.96),
     # The codes of 4 and of 8 bits are the same when they are unpacked. A loop of groups of 32 holds
-    # the ends of the groups, too: an addition, a multiply-add and a store for each vector of sums.
+    # the ends of the groups, too: a subtraction, a multiply-add and a store for each vector of sums.
     Row("qgemm_wq", "arm64_i8mm", r"::multiply_tile<.*, 0, false, false>", 0.96, products=SMMLA),
     Row(
         "qgemm_wq",
@@ -118,9 +118,29 @@ ROWS = [
     Row("gemm_wq", "arm64_neon", r"::tile_of<4, 8,", 0.60, "int4, 8 rows"),
     Row("gemm_wq", "arm64_neon", r"::tile_of<8, 8,", 0.60, "int8, 8 rows"),
     # Few rows: unpacking and loads take as long as the products.
-    Row("qgemm_wq", "arm64_dotprod", r"::few_rows<.*4, 1>", 0.48, "int4, 1 row", products=SDOT),
-    Row("qgemm_wq", "arm64_dotprod", r"::few_rows<.*8, 1>", 0.70, "int8, 1 row", products=SDOT),
+    Row(
+        "qgemm_wq", "arm64_dotprod", r"::one_row<.*, 4, .*F32.*", 0.48, "int4, 1 row", products=SDOT
+    ),
+    Row(
+        "qgemm_wq", "arm64_dotprod", r"::one_row<.*, 8, .*F32.*", 0.70, "int8, 1 row", products=SDOT
+    ),
     Row("qgemm_wq", "arm64_dotprod", r"::few_rows<.*4, 4>", 0.78, "int4, 4 rows", products=SDOT),
+    Row(
+        "qgemm_wq",
+        "arm64_i8mm",
+        r"::few_pairs<4, .*F32.*, 4,",
+        0.60,
+        "int4, 8 rows",
+        products=SMMLA,
+    ),
+    Row(
+        "qgemm_wq",
+        "arm64_i8mm",
+        r"::few_pairs<8, .*F32.*, 4,",
+        0.60,
+        "int8, 8 rows",
+        products=SMMLA,
+    ),
 ]
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)
