@@ -103,7 +103,7 @@ ROWS = [
     Row("qgemm", "arm64_i8mm", r"::matrix_tile<4, 3>", 0.96),
     Row("qgemm", "arm64_dotprod", r"::dot_tile<8, 3>", 0.96),
     # The codes of 4 and of 8 bits are the same when they are unpacked. A loop of groups of 32 holds
-    # the ends of the groups, too: a subtraction, a multiply-add and a store for each vector of sums.
+    # the ends, too: a subtraction, a multiply-add and a store for each vector of sums.
     Row("qgemm_wq", "arm64_i8mm", r"::multiply_tile<.*, 0, false, false>", 0.96, products=SMMLA),
     Row(
         "qgemm_wq",
