@@ -25,6 +25,22 @@ constexpr int64_t kTileRows = 8;
 // Bytes of rows that are packed by one thread.
 constexpr int64_t kPackGrain = 65536;
 
+int64_t sum_of(const int8_t* bytes, int64_t count) {
+  constexpr int64_t kAtOnce = 16;  // known, so that they are added as vectors
+  int64_t sum = 0;
+  for (; count >= kAtOnce; count -= kAtOnce, bytes += kAtOnce) {
+    int32_t part = 0;
+    for (int64_t k = 0; k < kAtOnce; ++k) {
+      part += bytes[k];
+    }
+    sum += part;
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    sum += bytes[k];
+  }
+  return sum;
+}
+
 class Product {
  public:
   Product(const QgemmWqCall& call, QgemmWqFunction* tile)
@@ -73,11 +89,7 @@ class Product {
       const int8_t* from = call_.src + (tile * kTileRows + i) * weights_.K();
       for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
         pack_group(from, packed(tile) + g * padded_ / 4 * width, i, width);
-        int64_t sum = 0;
-        for (int64_t k = 0; k < format_.group; ++k) {
-          sum += from[k];
-        }
-        sums(tile)[g * width + i] = static_cast<float>(sum);
+        sums(tile)[g * width + i] = static_cast<float>(sum_of(from, format_.group));
         if (has_starts()) {
           starts(tile)[g * width + i] = start_of(from);
         }
@@ -96,12 +108,14 @@ class Product {
   }
 
   void pack_group(const int8_t* from, int32_t* to, int64_t i, int64_t width) const {
-    const int64_t whole = format_.group / 4, rest = format_.group % 4;
+    const int64_t whole = format_.group / kWqRowRun, rest = format_.group % kWqRowRun;
+    auto* bytes = reinterpret_cast<int8_t*>(to) + i * kWqRowRun;
     for (int64_t run = 0; run < whole; ++run) {
-      std::memcpy(to + wq_row_dword(run, i, width), from + run * 4, 4);
+      std::memcpy(bytes + run * width * kWqRowRun, from + run * kWqRowRun, kWqRowRun);
     }
     if (rest > 0) {
-      std::memcpy(to + wq_row_dword(whole, i, width), from + whole * 4, static_cast<size_t>(rest));
+      std::memcpy(bytes + whole * width * kWqRowRun, from + whole * kWqRowRun,
+                  static_cast<size_t>(rest));
     }
   }
 

@@ -32,25 +32,26 @@ namespace cpuaccel::kernels {
 // Products of 255 * 128 of as many k fit int32.
 inline constexpr int64_t kWqIntegers = 32768;
 
-// The most k of a group for which a tile has `starts`. The numbers of it fit int16.
-inline constexpr int64_t kWqStart = 32;
-
-// Bytes of a row that lie side by side, and the tiles of 8 rows of a call: Arm's products of
-// matrices read 8 bytes of two rows, and its kernels unpack a group's codes once for all tiles.
+// Bytes of a row that lie side by side (a run), and the tiles of 8 rows of a call: Arm's products
+// of matrices read 8 bytes of two rows, and its kernels unpack a group's codes once for all tiles.
 #if defined(__aarch64__)
 inline constexpr int64_t kWqRowRun = 8, kWqTiles = 16;
 #else
 inline constexpr int64_t kWqRowRun = 4, kWqTiles = 1;
 #endif
 
-// The place of row m's bytes 4 * run to 4 * run + 3, in dwords of a tile of `width` rows.
-constexpr int64_t wq_row_dword(int64_t run, int64_t m, int64_t width) {
+// The most k of a group for which a tile has `starts`. The numbers of it fit int16. None on Arm,
+// whose kernels have starts of their own.
+inline constexpr int64_t kWqStart = kWqTiles > 1 ? 0 : 32;
+
+// The place of row m's bytes 4 * four to 4 * four + 3, in dwords of a tile of `width` rows.
+constexpr int64_t wq_row_dword(int64_t four, int64_t m, int64_t width) {
   constexpr int64_t kDwords = kWqRowRun / 4;
-  return (run / kDwords * width + m) * kDwords + run % kDwords;
+  return (four / kDwords * width + m) * kDwords + four % kDwords;
 }
 
-// A panel times up to 8 rows. Four bytes of row m and run r (4 k) are the dword rows[wq_row_dword(
-// r, m, width)]. Each group begins at a new kWqRowRun and a new dword of codes, behind zeros.
+// A panel times up to 8 rows, whose bytes lie as wq_row_dword says. Each group begins at a new run
+// and at a new dword of codes, behind zeros.
 struct QgemmWqTile {
   // Tiles one behind another, in all arrays but the panel. Several have 8 rows each.
   int64_t tiles = 1;  // at most kWqTiles

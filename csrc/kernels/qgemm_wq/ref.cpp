@@ -6,7 +6,6 @@
 #include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
-
 namespace {
 
 void tile(const QgemmWqTile& t) {
