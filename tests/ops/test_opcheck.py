@@ -30,8 +30,9 @@ def has_onednn() -> bool:
 
 _CHECKS = ("test_autograd_registration", "test_faketensor")
 _MODULES_OF_LINEAR = ("kept_linear", "int8_linear", "intx_linear", "packed_intx_linear")
-_LINEAR = (*_MODULES_OF_LINEAR, "pack_intx", "unpack_intx")
-_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", "intx_embedding", *_LINEAR)
+_INTX = ("pack_intx", "unpack_intx", "intx_embedding")
+_PLAIN = (*_MODULES_OF_LINEAR, *_INTX)
+_OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", *_PLAIN)
 _QUANTIZER = (0.05, 120)
 _TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
 
@@ -144,7 +145,7 @@ _REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
 _OF_REGIONS = set(_REGIONS) if has_onednn() else set()
 _OF_COMPILED = {"resize", *_OF_REGIONS}
 """Checked in tests/compile: Dynamo's graphs have resize; graph_region_by_torch runs torch's ops."""
-_WITHOUT_FRONT_END = _LINEAR
+_WITHOUT_FRONT_END = _PLAIN
 """Ops that a build without the front end for quantized tensors has, too."""
 _NAMES = (
     *_OF_TENSORS_ALONE,

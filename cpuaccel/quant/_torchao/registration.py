@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
+from cpuaccel._compat import OpOverload
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -52,7 +53,7 @@ class Registration:
         if self._replaced:
             return
         for key, make in makers.items():
-            is_op = isinstance(key, torch._ops.OpOverload)
+            is_op = isinstance(key, OpOverload)
             table = cls._ATEN_OP_TABLE[cls] if is_op else cls._TORCH_FN_TABLE[cls]
             implements = cls.implements if is_op else cls.implements_torch_function
             before = table.get(key)
