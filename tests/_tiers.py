@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 
-MAX_CASES = 6
+MAX_CASES = 5
 MAX_SLOW_CASES = 2
 
 SLOW = {
