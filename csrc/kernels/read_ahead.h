@@ -1,6 +1,7 @@
 // Software prefetching for memory that is read once, from front to back.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/inline.h"
@@ -22,6 +23,19 @@ struct ReadAhead {
     }
   }
 };
+
+// Asks for the lines of kBytes bytes at `src`, ahead of it. Only for few rows: with
+// more, the products take longer than the reading, and the same memory is read again from a cache.
+template <int kRows, int kBytes>
+CPUACCEL_INLINE void ask_for_few_rows(const ReadAhead& ahead, const std::byte* src) {
+  static_assert(kBytes <= 128);
+  if constexpr (kRows <= 4) {
+    ahead.ask(src);
+    if constexpr (kBytes > 64) {
+      ahead.ask(src + 64);
+    }
+  }
+}
 
 // No distance: the cache line that is read now.
 constexpr ReadAhead kReadAheadOfNothing{0, ~uintptr_t{63}};

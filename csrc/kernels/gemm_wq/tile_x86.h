@@ -18,6 +18,7 @@
 #include "kernels/gemm_wq/gemm_wq.h"
 #include "kernels/gemm_wq/group_end.h"
 #include "kernels/inline.h"
+#include "kernels/read_ahead.h"
 #include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
@@ -55,12 +56,13 @@ CPUACCEL_INLINE void run_step(typename V::Vector (&sums)[kSets][kRows][kWide],
 // kWide vectors of columns times kRows rows, over the runs of a group.
 template <typename V, int kBits, int kSets, int kRows, int kWide>
 CPUACCEL_INLINE void group_sums(typename V::Vector (&sums)[kSets][kRows][kWide], const float* rows,
-                                const std::byte* codes, int64_t runs) {
+                                const std::byte* codes, int64_t runs, const ReadAhead& ahead) {
   CPUACCEL_UNROLL
   for (int i = 0; i < kSets * kRows * kWide; ++i) {
     sums[i / (kRows * kWide)][i / kWide % kRows][i % kWide] = V::set1(0.0f);
   }
   for (; runs > 0; --runs) {
+    ask_for_few_rows<kRows, kWide * V::kLanes * 4>(ahead, codes);
     typename V::Dwords dwords[kWide];
     CPUACCEL_UNROLL
     for (int j = 0; j < kWide; ++j) {
@@ -89,6 +91,7 @@ void tile_of(const WqTile& t) {
   const WqLayout& layout = *t.layout;
   const bool corrected = is_corrected<kBits, kOffset>(format);
   const int64_t runs = divide_up(format.group, int64_t{wq_run(kBits)});
+  const ReadAhead ahead = read_ahead();
   const float* rows = t.rows;
   const float* row_sums = t.row_sums;
   const std::byte* codes = t.panel;
@@ -96,7 +99,7 @@ void tile_of(const WqTile& t) {
     const std::byte* scales = codes + layout.code_bytes;
     for (int64_t v = 0; v < V::kVectors; v += kWide) {
       typename V::Vector sums[kSets][kRows][kWide];
-      group_sums<V, kBits>(sums, rows, codes + v * 4 * V::kLanes, runs);
+      group_sums<V, kBits>(sums, rows, codes + v * 4 * V::kLanes, runs, ahead);
       CPUACCEL_UNROLL
       for (int j = 0; j < kWide; ++j) {
         const int64_t column = (v + j) * V::kLanes;

@@ -16,6 +16,7 @@
 #include "kernels/gemm_wq/group_end.h"
 #include "kernels/inline.h"
 #include "kernels/qgemm_wq/qgemm_wq.h"
+#include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -30,8 +31,9 @@ struct Parts {
 
   // Adds those of some dwords of codes, at most kPartial k since the parts began.
   CPUACCEL_INLINE void add(const int32_t*& rows, int64_t width, const std::byte*& codes,
-                           int64_t dwords) {
+                           int64_t dwords, const ReadAhead& ahead) {
     for (; dwords > 0; --dwords) {
+      ask_for_few_rows<kRows, kWide * D::Floats::kLanes * 4>(ahead, codes);
       typename D::Codes split[kWide];
       CPUACCEL_UNROLL
       for (int j = 0; j < kWide; ++j) {
@@ -63,6 +65,7 @@ void tile_of_small_groups(const QgemmWqTile& t, int64_t first) {
   const WqLayout& layout = *t.layout;
   constexpr int64_t kRun = wq_run(kBits);
   const int64_t dwords = (t.format->group + kRun - 1) / kRun;
+  const ReadAhead ahead = read_ahead();
   for (int64_t g = 0; g < layout.groups; ++g) {
     const std::byte* of_group = t.panel + g * layout.group_bytes();
     const std::byte* scales = of_group + layout.code_bytes;
@@ -78,7 +81,7 @@ void tile_of_small_groups(const QgemmWqTile& t, int64_t first) {
           parts.of[i][j].begin(start);
         }
       }
-      parts.add(rows, t.width, codes, dwords);
+      parts.add(rows, t.width, codes, dwords, ahead);
       CPUACCEL_UNROLL
       for (int j = 0; j < kWide; ++j) {
         const int64_t column = (v + j) * V::kLanes;
@@ -108,6 +111,7 @@ void tile_of(const QgemmWqTile& t, int64_t first) {
   const bool corrected = is_corrected<kBits, kOffset<kBits>>(format);
   constexpr int64_t kRun = wq_run(kBits);
   const int64_t group = (format.group + kRun - 1) / kRun;  // dwords
+  const ReadAhead ahead = read_ahead();
   for (int64_t g = 0; g < layout.groups; ++g) {
     const std::byte* of_group = t.panel + g * layout.group_bytes();
     for (int64_t v = 0; v < V::kVectors; v += kWide) {
@@ -131,7 +135,7 @@ void tile_of(const QgemmWqTile& t, int64_t first) {
           for (int i = 0; i < kRows * kWide; ++i) {
             parts.of[i / kWide][i % kWide].clear();
           }
-          parts.add(rows, t.width, codes, std::min(D::kPartial / kRun, end - d));
+          parts.add(rows, t.width, codes, std::min(D::kPartial / kRun, end - d), ahead);
           CPUACCEL_UNROLL
           for (int i = 0; i < kRows * kWide; ++i) {
             auto& sum = sums[i / kWide][i % kWide];
