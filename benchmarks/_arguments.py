@@ -125,6 +125,20 @@ def add_threads(parser: argparse.ArgumentParser, default: int | None = None) -> 
     )
 
 
+CLOCK_TITLES = {"wall": "latency", "cpu": "CPU time of all threads"}
+"""What a clock of `add_clock` measures, for titles."""
+
+
+def add_clock(parser: argparse.ArgumentParser) -> None:
+    """Adds --clock."""
+    parser.add_argument(
+        "--clock",
+        choices=list(CLOCK_TITLES),
+        default="wall",
+        help="cpu counts this process alone, for busy machines and one thread (default: wall)",
+    )
+
+
 def add_batch(parser: argparse.ArgumentParser, default: int, inputs: str) -> None:
     """Adds --batch, the number of `inputs` per call, such as "images"."""
     parser.add_argument(

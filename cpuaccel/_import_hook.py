@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -26,6 +27,34 @@ def after_import(name: str, function: After) -> None:
         waiting.append(function)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+
+
+class ImportHook:
+    """Changes modules of another package, now or when they are imported, until `uninstall`."""
+
+    def __init__(self, names: Iterable[str], change: After, restore: Callable[[], None]) -> None:
+        """Take what changes a module of `names`, and what restores all; no two run at once."""
+        self._names, self._change, self._restore = tuple(names), change, restore
+        self._lock = threading.RLock()
+        self._installed = False
+
+    def install(self) -> None:
+        """Change the modules that are imported, and the others when they are."""
+        with self._lock:
+            self._installed = True
+            for name in self._names:
+                after_import(name, self._imported)
+
+    def uninstall(self) -> None:
+        """Restore the modules."""
+        with self._lock:
+            self._installed = False
+            self._restore()
+
+    def _imported(self, module: ModuleType) -> None:
+        with self._lock:
+            if self._installed:
+                self._change(module)
 
 
 class _Finder(MetaPathFinder):

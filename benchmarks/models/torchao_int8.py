@@ -23,7 +23,9 @@ from torch.ao.quantization import quantize_dynamic
 
 from benchmarks import _machine, _plugin
 from benchmarks._arguments import (
+    CLOCK_TITLES,
     add_checked_names,
+    add_clock,
     add_json,
     add_names,
     add_rounds,
@@ -45,8 +47,6 @@ COLUMNS = (
 )
 _OFF = ("torchao", "inductor", "float")
 
-_CLOCKS = {"wall": "latency", "cpu": "CPU time of all threads"}
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Parses `arguments`, measures, and prints or writes the results."""
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
     with torch.no_grad(), quiet(), quantized_engine("x86"), others_run as started:
         others = [column for peer in started for column in peer.columns]
         report = Report(
-            title=f"torchao int8, {options.kind}, median {_CLOCKS[options.clock]}",
+            title=f"torchao int8, {options.kind}, median {CLOCK_TITLES[options.clock]}",
             facts=_machine.describe(),
             columns=[*columns, *others],
             ratios=_ratios(others),
@@ -165,12 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N,M",
         help="tokens of a text (default: 16,128,384)",
     )
-    parser.add_argument(
-        "--clock",
-        choices=list(_CLOCKS),
-        default="wall",
-        help="cpu counts this process alone, for busy machines and one thread (default: wall)",
-    )
+    add_clock(parser)
     add_threads(parser)
     add_rounds(parser, rounds=9, budget=20.0, of="a row")
     add_json(parser)

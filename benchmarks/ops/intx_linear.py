@@ -24,6 +24,8 @@ from torch import Tensor, nn
 
 from benchmarks import _machine, _plugin
 from benchmarks._arguments import (
+    CLOCK_TITLES,
+    add_clock,
     add_json,
     add_names,
     add_rounds,
@@ -45,7 +47,6 @@ _RATIOS = [
     *(Ratio("cpuaccel", each) for each in ("float", "float_cpuaccel", "aten", "openvino")),
     *(Ratio("cpuaccel_a8", each) for each in ("openvino_a8", "llama_cpp")),
 ]
-_CLOCKS = {"wall": "latency", "cpu": "CPU time of all threads"}
 _GROUP = 32
 
 LAYERS = {
@@ -94,8 +95,9 @@ def main(arguments: list[str] | None = None) -> None:
     reasons = _reasons(options.columns)
     columns = [each for each in options.columns if not reasons[each]]
     before = _bandwidth()
+    measured = CLOCK_TITLES[options.clock]
     report = Report(
-        title=f"linear layers with weights of {options.bits} bits, median {_CLOCKS[options.clock]}",
+        title=f"linear layers with weights of {options.bits} bits, median {measured}",
         facts=_machine.describe(),
         columns=columns,
         ratios=_RATIOS,
@@ -238,12 +240,7 @@ def _parser() -> argparse.ArgumentParser:
     add_names(parser, "--layers", list(LAYERS), "layer")
     add_names(parser, "--columns", COLUMNS, "column")
     add_rounds(parser, 20, 4.0, "a row")
-    parser.add_argument(
-        "--clock",
-        choices=sorted(_CLOCKS),
-        default="wall",
-        help="cpu: what other processes do does not count (default: wall)",
-    )
+    add_clock(parser)
     add_threads(parser, 1)
     add_json(parser)
     return parser

@@ -41,10 +41,10 @@ def intx_kernel(int8_activations: bool) -> str:
 def intx_bytes(
     bits: int, shape: Sequence[int], group: int, scale_bytes: int, zero_bytes: int
 ) -> int:
-    """Return the bytes of a packed weight (csrc/kernels/gemm_wq/weights.h), without its padding."""
-    rows, columns = shape
-    groups = rows * columns // group
-    return rows * columns * bits // 8 + groups * (scale_bytes + zero_bytes) + 4 * rows
+    """Return the bytes of a packed weight."""
+    from cpuaccel._ops.packed_intx_linear import panel_bytes
+
+    return panel_bytes(shape, shape[1] // group, bits, scale_bytes, zero_bytes)
 
 
 def intx_problem(bits: int, shape: Sequence[int], group: int) -> str:

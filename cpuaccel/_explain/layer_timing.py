@@ -31,14 +31,15 @@ class _Calls:
 
 
 def timed_rows(model: nn.Module, args: tuple[Any, ...], rows: Sequence[Row]) -> list[Row]:
-    """Return `rows`, with times for layers with weights by groups that calls of `model` run."""
-    found = {row.layer: row for row in rows if row.packed_bytes and row.kernel in _TYPES}
-    if not found:
+    """Return `rows`, with times for layers with weights by groups that calls of `model` run.
+
+    The model has been called before, so that the weights are packed.
+    """
+    calls = {row.layer: _Calls() for row in rows if row.packed_bytes and row.kernel in _TYPES}
+    if not calls:
         return list(rows)
-    calls = {layer: _Calls() for layer in found}
     modules = dict(model.named_modules())
     with torch.no_grad(), ExitStack() as stack:
-        model(*args)
         for layer, of_layer in calls.items():
             stack.enter_context(_recorded(modules[layer], of_layer))
         repeat(lambda: model(*args))

@@ -20,20 +20,16 @@ def torchao_rows(path: str, op: str, module: nn.Module) -> Iterator[Row]:
     weight: Any = getattr(module, "weight", None)
     int8: Any = sys.modules.get(_INT8)  # imported with torchao
     intx: Any = sys.modules.get(_INTX)
+    of_int8 = int8 is not None and int8.is_int8(weight)
+    of_intx = intx is not None and intx.is_intx(weight)
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):
-        if any(each is not None and each(weight) for each in _classes(int8, intx)):
+        if of_int8 or of_intx:
             yield _embedding_row(path, op, weight)
-    elif int8 is not None and int8.is_int8(weight):
+    elif of_int8:
         yield _by_torchao(path, op, int8.weight_reason(weight)) or _int8_row(path, op, weight)
-    elif intx is not None and intx.is_intx(weight):
+    elif of_intx:
         row = _by_torchao(path, op, intx.weight_reason(weight))
         yield row or _intx_row(path, op, weight, intx.packed_bits(weight))
-
-
-def _classes(int8: Any, intx: Any) -> Iterator[Any]:
-    """Yield functions that say whether a weight is of a class."""
-    yield int8 and int8.is_int8
-    yield intx and intx.is_intx
 
 
 def _embedding_row(path: str, op: str, weight: Any) -> Row:

@@ -6,7 +6,6 @@ buffers was replaced or written to. Training and compiled code run gptqmodel's o
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
@@ -18,38 +17,15 @@ from torch import Tensor
 
 from cpuaccel import _native
 from cpuaccel._engine_state import is_enabled
-from cpuaccel._import_hook import after_import
+from cpuaccel._import_hook import ImportHook
 from cpuaccel.quant._gptqmodel.names import MODULES
 
 _Forward = Callable[[Any, Tensor], Any]
 
-_lock = threading.RLock()
-_wanted = False
 _replaced: dict[type, tuple[_Forward, _Forward]] = {}
 """The class's forward before, and cpuaccel's."""
 _packed: WeakKeyDictionary[Any, tuple[Any, Any, str]] = WeakKeyDictionary()
 """Of a layer: its state, its IntxLinear or None, and the reason for None."""
-
-
-def install() -> None:
-    """Replace the forward of gptqmodel's layers, now or when gptqmodel is imported."""
-    global _wanted
-    with _lock:
-        _wanted = True
-        for name in MODULES:
-            after_import(name, _register)
-
-
-def uninstall() -> None:
-    """Restore gptqmodel's forward, unless someone else replaced cpuaccel's."""
-    global _wanted
-    with _lock:
-        _wanted = False
-        for cls, (before, replacement) in _replaced.items():
-            if cls.__dict__.get("forward") is replacement:
-                cls.forward = before  # type: ignore[attr-defined]
-        _replaced.clear()
-        _packed.clear()
 
 
 def is_replaced(cls: type) -> bool:
@@ -66,11 +42,19 @@ def reason(layer: Any) -> str:
 
 
 def _register(module: ModuleType) -> None:
-    with _lock:
-        for name in MODULES[module.__name__]:
-            cls = getattr(module, name, None)
-            if _wanted and isinstance(cls, type) and "forward" in cls.__dict__:
-                _replace(cls)
+    for name in MODULES[module.__name__]:
+        cls = getattr(module, name, None)
+        if isinstance(cls, type) and "forward" in cls.__dict__:
+            _replace(cls)
+
+
+def _restore() -> None:
+    """Restore gptqmodel's forward, unless someone else replaced cpuaccel's."""
+    for cls, (before, replacement) in _replaced.items():
+        if cls.__dict__.get("forward") is replacement:
+            cls.forward = before  # type: ignore[attr-defined]
+    _replaced.clear()
+    _packed.clear()
 
 
 def _replace(cls: Any) -> None:
@@ -125,3 +109,8 @@ def _pack(layer: Any, packed_layer: Callable[..., Any]) -> tuple[Any, str]:
             return packed_layer(layer, type(layer).__name__), ""
     except (ValueError, RuntimeError) as error:
         return None, str(error).splitlines()[0]
+
+
+_hook = ImportHook(MODULES, _register, _restore)
+install = _hook.install
+uninstall = _hook.uninstall

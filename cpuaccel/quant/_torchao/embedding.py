@@ -6,7 +6,7 @@ whole table, and has no bags. torch.compile and torch.export trace it to one op.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -39,31 +39,30 @@ def embedding_by(cls: Any) -> Mapping[Any, Maker]:
 
         return embedding
 
-    def make_function(before: Function | None) -> Function:
-        def embedding(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-            call = dict(zip(_EMBEDDING, args, strict=False)) | (kwargs or {})
-            indices, table = call.pop("input"), call.pop("weight")
-            reason = _call_reason(cls, table, call)
-            if reason:
-                _count(reason)
-                return func(indices, table.dequantize(), **call)
-            return _rows(table, indices)
+    def by(names: Sequence[str], compute: Callable[[Tensor, Any, dict[str, Any]], Tensor]) -> Maker:
+        """Return what makes a function whose arguments have these names."""
 
-        return embedding
+        def make(before: Function | None) -> Function:
+            def function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                call = dict(zip(names, args, strict=False)) | (kwargs or {})
+                indices, table = call.pop("input"), call.pop("weight")
+                if reason := _call_reason(cls, table, call):
+                    _count(reason)
+                    return func(indices, table.dequantize(), **call)
+                return compute(indices, table, call)
 
-    def make_bag(before: Function | None) -> Function:
-        def embedding_bag(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-            call = dict(zip(_BAG, args, strict=False)) | (kwargs or {})
-            indices, table = call.pop("input"), call.pop("weight")
-            reason = _call_reason(cls, table, call)
-            if reason:
-                _count(reason)
-                return func(indices, table.dequantize(), **call)
-            return _bags(indices, table, call)
+            return function
 
-        return embedding_bag
+        return make
 
-    return {_OP: make_op, _F.embedding: make_function, _F.embedding_bag: make_bag}
+    def rows(indices: Tensor, table: Any, call: dict[str, Any]) -> Tensor:
+        return _rows(table, indices)
+
+    return {
+        _OP: make_op,
+        _F.embedding: by(_EMBEDDING, rows),
+        _F.embedding_bag: by(_BAG, _bags),
+    }
 
 
 _EMBEDDING = (

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from types import ModuleType
 
-from cpuaccel._import_hook import after_import
+from cpuaccel._import_hook import ImportHook
 
 _WORKFLOWS = "torchao.quantization.quantize_.workflows"
 
@@ -24,35 +23,23 @@ MODULES = {
 """The modules of torchao, each with its class and the module here that registers with it. An old
 torchao lacks some of them."""
 
-_lock = threading.RLock()
-_wanted = False
-
-
-def install() -> None:
-    """Register cpuaccel's layers, now or when torchao is imported."""
-    global _wanted
-    with _lock:
-        _wanted = True
-        for name in MODULES:
-            after_import(name, _register)
-
-
-def uninstall() -> None:
-    """Restore torchao's own layers."""
-    global _wanted
-    with _lock:
-        _wanted = False
-        for name in MODULES:
-            if name in sys.modules:
-                _module_for(name).unregister()
-
 
 def _module_for(name: str) -> ModuleType:
     return importlib.import_module(f"cpuaccel.quant._torchao.{MODULES[name][1]}")
 
 
 def _register(module: ModuleType) -> None:
-    with _lock:
-        # Without the class it is another torchao, or an import that failed.
-        if _wanted and hasattr(module, MODULES[module.__name__][0]):
-            _module_for(module.__name__).register(module)
+    # Without the class it is another torchao, or an import that failed.
+    if hasattr(module, MODULES[module.__name__][0]):
+        _module_for(module.__name__).register(module)
+
+
+def _restore() -> None:
+    for name in MODULES:
+        if name in sys.modules:
+            _module_for(name).unregister()
+
+
+_hook = ImportHook(MODULES, _register, _restore)
+install = _hook.install
+uninstall = _hook.uninstall
