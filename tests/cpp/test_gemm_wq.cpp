@@ -16,6 +16,7 @@
 #include "guarded.h"
 #include "kernel_rows.h"
 #include "kernels/gemm/half.h"
+#include "kernels/gemm_wq/byte_rows.h"
 #include "kernels/gemm_wq/few_rows.h"
 #include "kernels/gemm_wq/gemm_wq.h"
 #include "kernels/gemm_wq/header.h"
@@ -31,8 +32,10 @@ class GemmWqTest : public testing::TestWithParam<KernelRow<GemmWqFunction>> {};
 INSTANTIATE_TEST_SUITE_P(Rows, GemmWqTest, testing::ValuesIn(usable_rows(gemm_wq_kernels())),
                          RowName());
 
+// Multiplies by `run`, and compares with sums in f64. bytes: whether the rows become bytes.
+template <typename Run>
 void check(std::mt19937& random, const WqSource& source, int64_t M, DataType type, bool biased,
-           GemmWqFunction* row) {
+           bool bytes, const Run& run) {
   const int64_t N = source.N, K = source.K, src_stride = K + 3, dst_stride = N + 2;
   const auto size = index(data_type_size(type));
   std::normal_distribution<float> normal(0.0f, 1.0f);
@@ -46,21 +49,20 @@ void check(std::mt19937& random, const WqSource& source, int64_t M, DataType typ
     }
   }
   const WqWeights weights = source.packed();
-  gemm_wq({.weights = &weights,
-           .M = M,
-           .src = src.data(),
-           .src_type = type,
-           .src_stride = src_stride,
-           .dst = {.data = dst.data(), .type = type, .stride = dst_stride},
-           .bias = biased ? bias.data() : nullptr},
-          row);
+  run({.weights = &weights,
+       .M = M,
+       .src = src.data(),
+       .src_type = type,
+       .src_stride = src_stride,
+       .dst = {.data = dst.data(), .type = type, .stride = dst_stride},
+       .bias = biased ? bias.data() : nullptr});
   const double own = type == DataType::f32 ? 0x1p-23 : type == DataType::bf16 ? 0x1p-8 : 0x1p-10;
   const bool rounded = M > kFewRows && type == DataType::bf16 && has_bf16_arithmetic();
   const double of_weights = rounded ? 0x1p-8 : 0.0;
   for (int64_t n = 0; n < N; ++n) {
     for (int64_t m = 0; m < M; ++m) {
       double expected = biased ? static_cast<double>(bias[index(n)]) : 0.0;
-      double terms = 0.0, products = 0.0;
+      double terms = 0.0, products = 0.0, most = 0.0, units = 0.0;
       for (int64_t k = 0; k < K; ++k) {
         const double x =
             static_cast<double>(element_to_float(src.data(), type, m * src_stride + k));
@@ -68,15 +70,26 @@ void check(std::mt19937& random, const WqSource& source, int64_t M, DataType typ
         expected += x * term.weight;
         terms += std::abs(x) * term.error_unit;
         products += std::abs(x * term.weight);
+        most = std::max(most, std::abs(x));
+        units += term.error_unit;
       }
-      const double allowed = static_cast<double>(K + 3) * 0x1p-24 * terms + of_weights * products +
-                             own * std::abs(expected) + 1e-7;
+      const int64_t roundings = bytes ? 3 * (2 * source.groups + 7) : K + 3;
+      const double of_bytes = bytes ? 0x1p-23 * most * units : 0.0;
+      const double allowed = static_cast<double>(roundings) * 0x1p-24 * terms + of_bytes +
+                             of_weights * products + own * std::abs(expected) + 1e-7;
       ASSERT_NEAR(static_cast<double>(element_to_float(dst.data(), type, m * dst_stride + n)),
                   expected, allowed)
           << M << "x" << N << "x" << K << " at " << m << ", " << n << ", bits "
           << source.format.bits << ", group " << source.format.group;
     }
   }
+}
+
+void check(std::mt19937& random, const WqSource& source, int64_t M, DataType type, bool biased,
+           GemmWqFunction* row) {
+  const bool bytes = source.format.bits == 4 && M <= row().byte_rows;
+  check(random, source, M, type, biased, bytes,
+        [&](const GemmWqCall& call) { gemm_wq(call, row); });
 }
 
 TEST_P(GemmWqTest, EveryFormat) {
@@ -120,7 +133,7 @@ TEST_P(GemmWqTest, NansStayInTheirRows) {
   const WqWeights weights = source.packed();
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const int64_t M : {3, 12, 36}) {
+    for (const int64_t M : {2, 3, 12, 36}) {
       GuardedVector<float> src(index(M * 64), 1.0f), dst(index(M * 40));
       src[64 + 5] = bad;
       gemm_wq({.weights = &weights,
@@ -174,6 +187,66 @@ TEST_P(GemmWqTest, ThreadsGiveTheSameBits) {
       results[threads == 1 ? 0 : 1].assign(dst.begin(), dst.end());
     }
     EXPECT_EQ(results[0], results[1]);
+  }
+}
+
+class ByteRowsTest : public testing::TestWithParam<KernelRow<QgemmWqFunction>> {};
+
+INSTANTIATE_TEST_SUITE_P(Rows, ByteRowsTest, testing::ValuesIn(usable_rows(qgemm_wq_kernels())),
+                         RowName());
+
+TEST_P(ByteRowsTest, EveryFormatAndSize) {
+  std::mt19937 random(8);
+  const auto check_source = [&](const WqSource& source, int64_t M, DataType type) {
+    check(random, source, M, type, true, true,
+          [&](const GemmWqCall& call) { ASSERT_TRUE(byte_rows(call, GetParam().function)); });
+  };
+  for (const WqFormat& format : wq_formats()) {
+    for (const int64_t M : {1, 3}) {
+      check_source(WqSource(random, format, 70, 96), M, DataType::f32);
+    }
+  }
+  for_wq_sizes(random, [&](const WqSource& source) { check_source(source, 1, DataType::f32); });
+  for (const DataType type : {DataType::bf16, DataType::f16}) {
+    check_source(WqSource(random, {}, 45, 64), 2, type);
+  }
+}
+
+TEST_P(ByteRowsTest, LargestAndSmallestRows) {
+  std::mt19937 random(9);
+  const WqSource source(random, {}, 33, 64);
+  const WqWeights weights = source.packed();
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float small = std::numeric_limits<float>::min();
+  // The value of one x, the others being zero, and whether bytes hold it.
+  for (const auto& [value, done] : {std::pair{0.0f, true},
+                                    {-0.0f, true},
+                                    {1e30f, true},
+                                    {-1e30f, true},
+                                    {1e-30f, true},
+                                    {small, false},
+                                    {small / 4, false},
+                                    {inf, false},
+                                    {-inf, false},
+                                    {nan, false}}) {
+    GuardedVector<float> src(index(2 * 64)), dst(index(2 * 33), 5.0f);
+    src[64 + 7] = value;
+    const bool is_done = byte_rows({.weights = &weights,
+                                    .M = 2,
+                                    .src = src.data(),
+                                    .src_stride = 64,
+                                    .dst = {.data = dst.data(), .stride = 33}},
+                                   GetParam().function);
+    ASSERT_EQ(is_done, done) << value;
+    for (int64_t n = 0; n < 33; ++n) {
+      const double expected = static_cast<double>(value) * source.at(7, n).weight;
+      ASSERT_EQ(dst[index(n)], done ? 0.0f : 5.0f);
+      if (done) {
+        ASSERT_NEAR(static_cast<double>(dst[index(33 + n)]), expected,
+                    0x1p-20 * std::abs(static_cast<double>(value)) * source.at(7, n).error_unit);
+      }
+    }
   }
 }
 

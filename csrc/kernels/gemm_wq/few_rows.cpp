@@ -50,26 +50,8 @@ class RowTiles {
   const float* sums(int64_t tile) const { return sums_ + tile * groups_ * width_; }
 
  private:
-  // Row m as floats.
-  const float* row(int64_t m) const {
-    const auto* from = static_cast<const std::byte*>(call_.src) +
-                       m * call_.src_stride * data_type_size(call_.src_type);
-    const auto* halves = reinterpret_cast<const uint16_t*>(from);
-    const int64_t K = call_.weights->K();
-    switch (call_.src_type) {
-      case DataType::f32:
-        return reinterpret_cast<const float*>(from);
-      case DataType::bf16:
-        std::transform(halves, halves + K, row_, bf16_to_float);
-        return row_;
-      default:
-        std::transform(halves, halves + K, row_, f16_to_float);
-        return row_;
-    }
-  }
-
   void pack(int64_t m) const {
-    const float* from = row(m);
+    const float* from = row_of_floats(call_, m, row_);
     const int64_t first_group = m / rows_ * groups_, column = m % rows_;
     for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
       float* to = values_ + (first_group + g) * padded_ * width_ + column;
@@ -90,8 +72,21 @@ class RowTiles {
   float *values_, *sums_, *row_;
 };
 
-// Writes rows m0 to m0 + rows of dst, columns n0 to n0 + 32. Overwrites `sums`.
-void store(const GemmWqCall& call, float* sums, int64_t m0, int64_t rows, int64_t n0) {
+}  // namespace
+
+const float* row_of_floats(const GemmWqCall& call, int64_t m, float* buffer) {
+  const auto* from =
+      static_cast<const std::byte*>(call.src) + m * call.src_stride * data_type_size(call.src_type);
+  if (call.src_type == DataType::f32) {
+    return reinterpret_cast<const float*>(from);
+  }
+  const auto* halves = reinterpret_cast<const uint16_t*>(from);
+  std::transform(halves, halves + call.weights->K(), buffer,
+                 call.src_type == DataType::bf16 ? bf16_to_float : f16_to_float);
+  return buffer;
+}
+
+void store_rows(const GemmWqCall& call, float* sums, int64_t m0, int64_t rows, int64_t n0) {
   const int64_t count = std::min(kWqColumns, call.weights->N() - n0);
   for (int64_t m = m0; m < m0 + rows; ++m, sums += kWqColumns) {
     for (int64_t j = 0; call.bias != nullptr && j < count; ++j) {
@@ -100,8 +95,6 @@ void store(const GemmWqCall& call, float* sums, int64_t m0, int64_t rows, int64_
     write_columns(call.dst, sums, m, n0, count);
   }
 }
-
-}  // namespace
 
 void few_rows(const GemmWqCall& call, const GemmWqKernels& kernels) {
   const WqWeights& weights = *call.weights;
@@ -117,7 +110,7 @@ void few_rows(const GemmWqCall& call, const GemmWqKernels& kernels) {
                     .format = &weights.format(),
                     .layout = &weights.layout(),
                     .sums = sums});
-      store(call, sums, tiles.first_row(tile), tiles.rows(tile), panel * kWqColumns);
+      store_rows(call, sums, tiles.first_row(tile), tiles.rows(tile), panel * kWqColumns);
     }
   });
 }

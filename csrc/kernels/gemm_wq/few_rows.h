@@ -11,4 +11,10 @@ inline constexpr int64_t kFewRows = 16;
 
 void few_rows(const GemmWqCall& call, const GemmWqKernels& kernels);
 
+// Row m of src as f32: where it lies, or converted into the buffer.
+const float* row_of_floats(const GemmWqCall& call, int64_t m, float* buffer);
+
+// Writes rows m0 to m0 + rows of dst, columns n0 to n0 + 32. Overwrites `sums`.
+void store_rows(const GemmWqCall& call, float* sums, int64_t m0, int64_t rows, int64_t n0);
+
 }  // namespace cpuaccel::kernels

@@ -7,6 +7,7 @@
 #include "base/isa.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "kernels/gemm_wq/byte_rows.h"
 #include "kernels/gemm_wq/few_rows.h"
 #include "kernels/round_up.h"
 
@@ -100,7 +101,12 @@ void gemm_wq(const GemmWqCall& call, GemmWqFunction* row) {
   if (call.M == 0 || call.weights->N() == 0) {
     return;
   }
-  (call.M <= kFewRows ? few_rows : many_rows)(call, row());
+  const GemmWqKernels& kernels = row();
+  const bool bytes = call.weights->format().bits == 4 && call.M <= kernels.byte_rows;
+  if (bytes && byte_rows(call, kernels.by_bytes)) {
+    return;
+  }
+  (call.M <= kFewRows ? few_rows : many_rows)(call, kernels);
 }
 
 void gemm_wq(const GemmWqCall& call) { gemm_wq(call, first_usable(gemm_wq_kernels()).function); }

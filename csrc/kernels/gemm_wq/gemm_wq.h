@@ -8,7 +8,8 @@
 //   sum over g of scale[g,n] * (sum over k in g of src[m,k] * code[k,n]
 //                               - zero[g,n] * sum over k in g of src[m,k])
 //
-// where the code may have the center subtracted before, and zeros of kind `reals` are added behind.
+// where the code may have the center subtracted before, and zeros of kind `reals` are added behind;
+// byte_rows.h has another way for the fewest rows, with its error.
 // More rows: weights[k,n] is rounded to f32, and family gemm multiplies; or, if src is bf16 and the
 // CPU has such arithmetic, to bf16, and family gemm_bf16 multiplies.
 //
@@ -28,6 +29,7 @@
 #include "kernels/gemm_wq/dst.h"
 #include "kernels/gemm_wq/weights.h"
 #include "kernels/kernel_list.h"
+#include "kernels/qgemm_wq/qgemm_wq.h"
 
 namespace cpuaccel::kernels {
 
@@ -64,6 +66,9 @@ struct GemmWqKernels {
   std::array<float, 4> places4, places8;  // for codes of 4 and of 8 bits
   void (*tile)(const WqTile& tile);
   void (*unpack)(const WqUnpack& unpack);
+  // Up to byte_rows rows by codes of 4 bits take less time by this kernel (byte_rows.h).
+  int64_t byte_rows = 0;
+  QgemmWqFunction* by_bytes = nullptr;
 };
 using GemmWqFunction = const GemmWqKernels&();
 

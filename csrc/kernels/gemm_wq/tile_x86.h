@@ -215,8 +215,13 @@ void unpack(const WqUnpack& u) {
   u.format->bits == 4 ? unpack_as<V, 4>(u) : unpack_as<V, 8>(u);
 }
 
-template <typename V>
-constexpr GemmWqKernels kGemmWq{V::kPlaces4, V::kPlaces8, tile<V>, unpack<V>};
+template <typename V, int64_t kByteRows = 0, QgemmWqFunction* kByBytes = nullptr>
+constexpr GemmWqKernels kGemmWq{.places4 = V::kPlaces4,
+                                .places8 = V::kPlaces8,
+                                .tile = tile<V>,
+                                .unpack = unpack<V>,
+                                .byte_rows = kByteRows,
+                                .by_bytes = kByBytes};
 
 }  // namespace
 }  // namespace cpuaccel::kernels

@@ -40,8 +40,8 @@ inline constexpr int64_t kWqRowRun = 8, kWqTiles = 16;
 inline constexpr int64_t kWqRowRun = 4, kWqTiles = 1;
 #endif
 
-// The most k of a group for which a tile has `starts`. The numbers of it fit int16. None on Arm,
-// whose kernels have starts of their own.
+// The most k of a group of which the `starts` of a tile fit int16. None on Arm, whose kernels have
+// starts of their own.
 inline constexpr int64_t kWqStart = kWqTiles > 1 ? 0 : 32;
 
 // The place of row m's bytes 4 * four to 4 * four + 3, in dwords of a tile of `width` rows.
@@ -57,10 +57,11 @@ struct QgemmWqTile {
   int64_t tiles = 1;  // at most kWqTiles
   const int32_t* rows = nullptr;
   const float* row_sums = nullptr;  // group by group, `width` each: the sums of the group's bytes
-  // The same as two int16 each: -8 times the sums of its bytes with k % 4 < 2, and of the others.
-  // With it, sums of codes from 0 become those of centered codes. Null for other groups.
+  // The same: -8 times the sums of the group's bytes, with which sums of codes from 0 become those
+  // of centered codes. Groups of up to kWqStart k: as two int16, of the bytes with k % 4 < 2 and of
+  // the others. Null for groups of more than kWqIntegers k, and on Arm.
   const int32_t* starts = nullptr;
-  int64_t width = 0;  // 1, 2, 4 or 8
+  int64_t width = 0;  // 1, 2, 3 (not on Arm), 4 or 8
   const std::byte* panel = nullptr;
   const WqFormat* format = nullptr;
   const WqLayout* layout = nullptr;
