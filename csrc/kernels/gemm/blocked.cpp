@@ -23,14 +23,14 @@ class Blocked {
         kernels_(kernels),
         g_(g),
         kc_(call.packed != nullptr ? call.packed->kc() : gemm_kc(call.K)),
-        mc_(gemm_mc(call.M, kernels.mr)) {}
+        mc_(gemm_mc(call.M, kernels.mr, call.pack_b.is_fast)) {}
 
   void run() {
     if (call_.packed != nullptr) {
       source_ = Source::ready;
       multiply_all(512);
-    } else if (call_.M <= mc_) {
-      // Each panel is used by one piece of work, which packs it itself.
+    } else if (call_.M <= mc_ || call_.pack_b.is_fast) {
+      // Each piece of work packs its panels itself.
       source_ = Source::own;
       multiply_all(1024);
     } else {

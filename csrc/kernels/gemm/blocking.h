@@ -27,8 +27,11 @@ constexpr int64_t gemm_kc(int64_t K, int64_t most = kGemmKc) { return even_part(
 static_assert(gemm_kc(1000) <= kGemmMaxKc);
 
 // Rows of A in a block: mc * kc floats, 70 to 150 KiB and three times that with the longest panels,
-// stay in L2 while the panels pass by, beside the results and the panels that come next.
-constexpr int64_t gemm_mc(int64_t M, int64_t mr) { return even_part(M, 12 * mr, mr); }
+// stay in L2 while the panels pass by, beside the results and the panels that come next. Panels
+// that each block packs itself do not lie in L2 before: the block has twice the rows.
+constexpr int64_t gemm_mc(int64_t M, int64_t mr, bool packs_fast = false) {
+  return even_part(M, (packs_fast ? 24 : 12) * mr, mr);
+}
 
 // The part of B that is packed at a time: nc columns, and all of K unless K is in the hundred
 // thousands.

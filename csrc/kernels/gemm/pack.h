@@ -36,6 +36,9 @@ struct PackPanels {
   // ignored.
   GemmPrefetch (*source)(const void* context, const PanelBlock& block) = nullptr;
   const void* context = nullptr;
+  // write() takes less time than storing panels and reading them from L3. It is called again for
+  // each block of rows.
+  bool is_fast = false;
 };
 
 // A[m0 .. m0 + mc) x [k0 .. k0 + kc) of batch element g, row by row:

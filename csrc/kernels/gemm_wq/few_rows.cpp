@@ -14,24 +14,20 @@ namespace {
 // Multiply-adds per thread; about 10 us of work.
 constexpr int64_t kThreadWork = 1 << 20;
 
-constexpr int64_t kTileRows = 8;
-
 // The number of rows that a tile's function is made for.
 int64_t width_of(int64_t rows) { return rows <= 2 ? rows : round_up(rows, 2); }
 
-// The rows as WqTile reads them, in tiles of nearly the same number, with the sums of their groups.
-class RowTiles {
+// The rows as WqTile reads them, with the sums of their groups.
+class PackedRows {
  public:
-  RowTiles(const GemmWqCall& call, const GemmWqKernels& kernels)
+  PackedRows(const GemmWqCall& call, const GemmWqKernels& kernels)
       : call_(call),
         format_(call.weights->format()),
         groups_(call.weights->layout().groups),
         padded_(round_up(format_.group, format_.run())),
-        tiles_(divide_up(call.M, kTileRows)),
-        rows_(divide_up(call.M, tiles_)),
-        width_(width_of(rows_)),
+        width_(width_of(call.M)),
         places_(format_.bits == 4 ? kernels.places4 : kernels.places8) {
-    const int64_t sums = tiles_ * groups_ * width_;
+    const int64_t sums = groups_ * width_;
     const auto count = static_cast<size_t>(sums * (padded_ + 1) + call.weights->K());
     values_ = static_cast<float*>(scratch(ScratchSlot::gemm_a, count * sizeof(float)));
     sums_ = values_ + sums * padded_;
@@ -42,32 +38,33 @@ class RowTiles {
     }
   }
 
-  int64_t count() const { return tiles_; }
-  int64_t first_row(int64_t tile) const { return tile * rows_; }
-  int64_t rows(int64_t tile) const { return std::min(rows_, call_.M - first_row(tile)); }
-  int64_t width() const { return width_; }
-  const float* values(int64_t tile) const { return values_ + tile * groups_ * padded_ * width_; }
-  const float* sums(int64_t tile) const { return sums_ + tile * groups_ * width_; }
+  WqTile by_panel(const std::byte* panel, float* sums) const {
+    return {.rows = values_,
+            .row_sums = sums_,
+            .width = width_,
+            .panel = panel,
+            .format = &format_,
+            .layout = &call_.weights->layout(),
+            .sums = sums};
+  }
 
  private:
   void pack(int64_t m) const {
     const float* from = row_of_floats(call_, m, row_);
-    const int64_t first_group = m / rows_ * groups_, column = m % rows_;
     for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
-      float* to = values_ + (first_group + g) * padded_ * width_ + column;
+      float* to = values_ + g * padded_ * width_ + m;
       float sums[4] = {};
       for (int64_t k = 0; k < format_.group; ++k) {
         to[k * width_] = from[k] * places_[static_cast<size_t>(k % 4)];
         sums[k % 4] += from[k];
       }
-      sums_[(first_group + g) * width_ + column] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+      sums_[g * width_ + m] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
   }
 
   const GemmWqCall& call_;
   const WqFormat& format_;
-  const int64_t groups_, padded_, tiles_;
-  const int64_t rows_, width_;  // of a tile; the last may have fewer rows
+  const int64_t groups_, padded_, width_;
   const std::array<float, 4> places_;
   float *values_, *sums_, *row_;
 };
@@ -98,20 +95,12 @@ void store_rows(const GemmWqCall& call, float* sums, int64_t m0, int64_t rows, i
 
 void few_rows(const GemmWqCall& call, const GemmWqKernels& kernels) {
   const WqWeights& weights = *call.weights;
-  const RowTiles tiles(call, kernels);
+  const PackedRows rows(call, kernels);
   const int64_t work = std::max<int64_t>(call.M, 4) * kWqColumns * (weights.K() + 1);
   for_each_piece(weights.panels(), kThreadWork / work + 1, [&](int64_t panel) {
-    for (int64_t tile = 0; tile < tiles.count(); ++tile) {
-      alignas(64) float sums[kTileRows * kWqColumns] = {};  // no group writes them if K is 0
-      kernels.tile({.rows = tiles.values(tile),
-                    .row_sums = tiles.sums(tile),
-                    .width = tiles.width(),
-                    .panel = weights.panel(panel),
-                    .format = &weights.format(),
-                    .layout = &weights.layout(),
-                    .sums = sums});
-      store_rows(call, sums, tiles.first_row(tile), tiles.rows(tile), panel * kWqColumns);
-    }
+    alignas(64) float sums[kFewRows * kWqColumns] = {};  // no group writes them if K is 0
+    kernels.tile(rows.by_panel(weights.panel(panel), sums));
+    store_rows(call, sums, 0, call.M, panel * kWqColumns);
   });
 }
 

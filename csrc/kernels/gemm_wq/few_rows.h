@@ -5,9 +5,9 @@
 
 namespace cpuaccel::kernels {
 
-// From more rows on, unpacking a panel takes less time than multiplying its codes by each tile of
-// rows.
-inline constexpr int64_t kFewRows = 16;
+// The rows of a tile. With more, unpacking a panel takes less time than multiplying its codes
+// twice.
+inline constexpr int64_t kFewRows = 8;
 
 void few_rows(const GemmWqCall& call, const GemmWqKernels& kernels);
 

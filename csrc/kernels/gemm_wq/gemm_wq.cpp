@@ -80,7 +80,7 @@ void many_rows(const GemmWqCall& call, const GemmWqKernels& kernels) {
   multiply.a = {.data = call.src, .type = call.src_type, .row_stride = call.src_stride};
   multiply.dst = {.data = call.dst.data, .type = call.dst.type, .row_stride = call.dst.stride};
   multiply.after = call.dst.function;
-  multiply.pack_b = {Unpacked::write, Unpacked::source, &unpacked};
+  multiply.pack_b = {Unpacked::write, Unpacked::source, &unpacked, true};
   multiply.beta = 0.0f;
   if (call.bias != nullptr) {
     multiply.bias = {.data = call.bias, .type = DataType::f32, .axis = GemmBiasAxis::n};

@@ -139,17 +139,23 @@ void tile(const WqTile& t) {
   t.format->bits == 4 ? tile_by_rows<V, 4>(t) : tile_by_rows<V, 8>(t);
 }
 
-// What codes become weights by, at each place: exact multiples of Zeros by powers of two.
-template <typename V>
+// What codes become weights by, at each place: exact multiples of Zeros by powers of two. kOne: an
+// fma of codes, because zero * scale is exact.
+template <typename V, bool kOne>
 struct Weighing {
   typename V::Vector scale[4], zero[4], real;
+
+  CPUACCEL_INLINE typename V::Vector weights(typename V::Vector codes, int place) const {
+    const auto from_zero = kOne ? codes : V::subtract(codes, zero[place]);
+    return V::fma(from_zero, scale[place], real);
+  }
 };
 
-template <typename V, int kBits>
-CPUACCEL_INLINE Weighing<V> weighing_of(const Zeros<V>& zeros) {
+template <typename V, int kBits, bool kOne>
+CPUACCEL_INLINE Weighing<V, kOne> weighing_of(const Zeros<V>& zeros) {
   constexpr auto kPlaces = kBits == 4 ? V::kPlaces4 : V::kPlaces8;
-  Weighing<V> by;
-  by.real = zeros.real;
+  Weighing<V, kOne> by;
+  by.real = kOne ? V::minus_product(zeros.real, zeros.zero, zeros.scale) : zeros.real;
   CPUACCEL_UNROLL
   for (int i = 0; i < 4; ++i) {
     by.scale[i] = V::multiply(zeros.scale, V::set1(kPlaces[i]));
@@ -158,61 +164,85 @@ CPUACCEL_INLINE Weighing<V> weighing_of(const Zeros<V>& zeros) {
   return by;
 }
 
+// Whether the products of zeros and scales are exact, and no `reals` are added to them.
+inline bool is_one_fma(const WqFormat& format) {
+  return format.zeros == WqZeros::none ||
+         (format.zeros == WqZeros::integers && format.scales != DataType::f32);
+}
+
 // The weights of one run, from k number kStep on.
-template <typename V, int kBits, int kStep = 0>
-CPUACCEL_INLINE void unpack_step(typename V::Dwords dwords, const Weighing<V>& by, float* dst,
-                                 int64_t nr) {
+template <typename V, int kBits, int kStep = 0, typename By>
+CPUACCEL_INLINE void unpack_step(typename V::Dwords dwords, const By& by, float* dst, int64_t nr) {
   if constexpr (kStep < wq_run(kBits)) {
-    constexpr int kPlace = kStep % 4;
     if constexpr (kStep == 4) {
       dwords = V::upper_half(dwords);
     }
-    const auto code = V::subtract(V::template code<kBits, kStep>(dwords), by.zero[kPlace]);
-    V::store(dst, V::fma(code, by.scale[kPlace], by.real));
+    V::store(dst, by.weights(V::template code<kBits, kStep>(dwords), kStep % 4));
     unpack_step<V, kBits, kStep + 1>(dwords, by, dst + nr, nr);
   }
 }
 
+// A part of a run: the k in [begin, end).
+template <typename V, int kBits, typename By>
+void unpack_part(typename V::Dwords dwords, const By& by, int64_t begin, int64_t end, float* dst,
+                 int64_t nr) {
+  float whole[wq_run(kBits) * V::kLanes];
+  unpack_step<V, kBits>(dwords, by, whole, V::kLanes);
+  for (int64_t i = begin; i < end; ++i) {
+    V::store(dst + (i - begin) * nr, V::load(whole + i * V::kLanes));
+  }
+}
+
 // The k of a group in [begin, end), of kLanes columns.
-template <typename V, int kBits>
-CPUACCEL_INLINE void unpack_group(const std::byte* codes, const Weighing<V>& by, int64_t begin,
-                                  int64_t end, float* dst, int64_t nr) {
+template <typename V, int kBits, typename By>
+CPUACCEL_INLINE void unpack_group(const std::byte* codes, const By& by, int64_t begin, int64_t end,
+                                  float* dst, int64_t nr) {
   constexpr int64_t kRun = wq_run(kBits);
-  for (int64_t k = begin / kRun * kRun; k < end; k += kRun) {
-    const auto dwords = V::load_dwords(codes + k / kRun * kWqColumns * 4);
-    if (k >= begin && k + kRun <= end) [[likely]] {
-      unpack_step<V, kBits>(dwords, by, dst + (k - begin) * nr, nr);
-      continue;
-    }
-    float whole[kRun * V::kLanes];
-    unpack_step<V, kBits>(dwords, by, whole, V::kLanes);
-    for (int64_t i = std::max(k, begin); i < std::min(k + kRun, end); ++i) {
-      V::store(dst + (i - begin) * nr, V::load(whole + (i - k) * V::kLanes));
+  const auto run = [&](int64_t k) { return V::load_dwords(codes + k / kRun * kWqColumns * 4); };
+  int64_t k = begin;
+  if (const int64_t in_run = begin % kRun; in_run != 0) [[unlikely]] {
+    const int64_t count = std::min(kRun - in_run, end - begin);
+    unpack_part<V, kBits>(run(k), by, in_run, in_run + count, dst, nr);
+    dst += count * nr;
+    k += count;
+  }
+  for (; k + kRun <= end; k += kRun, dst += kRun * nr) {
+    unpack_step<V, kBits>(run(k), by, dst, nr);
+  }
+  if (k < end) [[unlikely]] {
+    unpack_part<V, kBits>(run(k), by, 0, end - k, dst, nr);
+  }
+}
+
+template <typename V, int kBits, bool kOne>
+void unpack_as(const WqUnpack& u) {
+  const WqFormat& format = *u.format;
+  const int64_t group_bytes = u.layout->group_bytes(), first = u.k0 / format.group;
+  for (int64_t n = 0; n < u.columns; n += V::kLanes) {
+    const int64_t column = u.column + n;
+    const std::byte* group = u.panel + first * group_bytes;
+    float* dst = u.dst(u.k0, n);
+    int64_t begin = u.k0 - first * format.group;
+    for (int64_t left = u.depth; left > 0; group += group_bytes, begin = 0) {
+      const int64_t count = std::min(left, format.group - begin);
+      const auto zeros = zeros_of<V, kBits, V::template kOffset<kBits>>(
+          group + u.layout->code_bytes, format, *u.layout, column);
+      unpack_group<V, kBits>(group + column * 4, weighing_of<V, kBits, kOne>(zeros), begin,
+                             begin + count, dst, u.nr);
+      dst += count * u.nr;
+      left -= count;
     }
   }
 }
 
 template <typename V, int kBits>
-void unpack_as(const WqUnpack& u) {
-  const WqFormat& format = *u.format;
-  for (int64_t done = 0; done < u.depth;) {
-    const int64_t k = u.k0 + done, begin = k % format.group;
-    const int64_t end = std::min(begin + u.depth - done, format.group);
-    const std::byte* group = u.panel + k / format.group * u.layout->group_bytes();
-    for (int64_t n = 0; n < u.columns; n += V::kLanes) {
-      const int64_t column = u.column + n;
-      const auto zeros = zeros_of<V, kBits, V::template kOffset<kBits>>(
-          group + u.layout->code_bytes, format, *u.layout, column);
-      unpack_group<V, kBits>(group + column * 4, weighing_of<V, kBits>(zeros), begin, end,
-                             u.dst(k, n), u.nr);
-    }
-    done += end - begin;
-  }
+void unpack_of(const WqUnpack& u) {
+  is_one_fma(*u.format) ? unpack_as<V, kBits, true>(u) : unpack_as<V, kBits, false>(u);
 }
 
 template <typename V>
 void unpack(const WqUnpack& u) {
-  u.format->bits == 4 ? unpack_as<V, 4>(u) : unpack_as<V, 8>(u);
+  u.format->bits == 4 ? unpack_of<V, 4>(u) : unpack_of<V, 8>(u);
 }
 
 template <typename V, int64_t kByteRows = 0, QgemmWqFunction* kByBytes = nullptr>
