@@ -199,7 +199,7 @@ TEST_P(ByteRowsTest, EveryFormatAndSize) {
   std::mt19937 random(8);
   const auto check_source = [&](const WqSource& source, int64_t M, DataType type) {
     check(random, source, M, type, true, true,
-          [&](const GemmWqCall& call) { ASSERT_TRUE(byte_rows(call, GetParam().function)); });
+          [&](const GemmWqCall& call) { ASSERT_TRUE(byte_rows(call, GetParam().function())); });
   };
   for (const WqFormat& format : wq_formats()) {
     for (const int64_t M : {1, 3}) {
@@ -237,7 +237,7 @@ TEST_P(ByteRowsTest, LargestAndSmallestRows) {
                                     .src = src.data(),
                                     .src_stride = 64,
                                     .dst = {.data = dst.data(), .stride = 33}},
-                                   GetParam().function);
+                                   GetParam().function());
     ASSERT_EQ(is_done, done) << value;
     for (int64_t n = 0; n < 33; ++n) {
       const double expected = static_cast<double>(value) * source.at(7, n).weight;

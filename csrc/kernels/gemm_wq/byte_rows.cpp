@@ -49,7 +49,7 @@ void split(const float* src, float per_step, int64_t K, uint8_t* bytes) {
 
 }  // namespace
 
-bool byte_rows(const GemmWqCall& call, QgemmWqFunction* tile) {
+bool byte_rows(const GemmWqCall& call, const QgemmWqKernels& kernels) {
   const WqWeights& weights = *call.weights;
   const int64_t K = weights.K();
   auto* memory = static_cast<std::byte*>(
@@ -66,14 +66,14 @@ bool byte_rows(const GemmWqCall& call, QgemmWqFunction* tile) {
     steps[m] = most / kLargest;
     split(row, most > 0.0f ? kLargest / most : 0.0f, K, bytes + m * kPieces * K);
   }
-  const WqPackedRows rows(weights, reinterpret_cast<const int8_t*>(bytes), call.M * kPieces,
-                          kPieces);
+  const WqPackedRows rows(weights, kernels, reinterpret_cast<const int8_t*>(bytes),
+                          call.M * kPieces, kPieces);
   rows.pack();
   const int64_t work = std::max<int64_t>(call.M * kPieces, 4) * kWqColumns * (K + 1);
   for_each_piece(weights.panels(), kThreadWork / work + 1, [&](int64_t panel) {
     for (int64_t m = 0; m < call.M; ++m) {
       alignas(64) float sums[(kPieces + 1) * kWqColumns] = {};  // K may be 0
-      tile(rows.by_panel(m, 1, weights.panel(panel), sums));
+      kernels.tile(rows.by_panel(m, 1, weights.panel(panel), sums));
       for (int64_t j = 0; j < kWqColumns; ++j) {
         const float lower = 256.0f * sums[kWqColumns + j] + sums[2 * kWqColumns + j];
         sums[j] = steps[m] * (65536.0f * sums[j] + lower);

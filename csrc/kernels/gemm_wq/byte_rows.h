@@ -15,6 +15,6 @@ namespace cpuaccel::kernels {
 
 // False, with nothing written, if a row holds a NaN or an infinity, or is so small that its step is
 // no normal number.
-bool byte_rows(const GemmWqCall& call, QgemmWqFunction* tile);
+bool byte_rows(const GemmWqCall& call, const QgemmWqKernels& kernels);
 
 }  // namespace cpuaccel::kernels

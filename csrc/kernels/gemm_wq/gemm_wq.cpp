@@ -103,7 +103,7 @@ void gemm_wq(const GemmWqCall& call, GemmWqFunction* row) {
   }
   const GemmWqKernels& kernels = row();
   const bool bytes = call.weights->format().bits == 4 && call.M <= kernels.byte_rows;
-  if (bytes && byte_rows(call, kernels.by_bytes)) {
+  if (bytes && byte_rows(call, kernels.by_bytes())) {
     return;
   }
   (call.M <= kFewRows ? few_rows : many_rows)(call, kernels);

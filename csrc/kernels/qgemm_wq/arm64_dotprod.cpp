@@ -3,6 +3,9 @@
 
 namespace cpuaccel::kernels {
 
-void qgemm_wq_arm64_dotprod(const QgemmWqTile& t) { dot_tiles<Sdot>(t); }
+const QgemmWqKernels& qgemm_wq_arm64_dotprod() {
+  static constexpr QgemmWqKernels kernels{dot_tiles<Sdot>};
+  return kernels;
+}
 
 }  // namespace cpuaccel::kernels

@@ -85,8 +85,13 @@ void tiles(const QgemmWqTile& t) {
   t.width == kTileRows ? tiles_of<MatrixRows, kBits>(t) : rows_of<Sdot, kBits>(t);
 }
 
+void all_tiles(const QgemmWqTile& t) { t.format->bits == 4 ? tiles<4>(t) : tiles<8>(t); }
+
 }  // namespace
 
-void qgemm_wq_arm64_i8mm(const QgemmWqTile& t) { t.format->bits == 4 ? tiles<4>(t) : tiles<8>(t); }
+const QgemmWqKernels& qgemm_wq_arm64_i8mm() {
+  static constexpr QgemmWqKernels kernels{all_tiles};
+  return kernels;
+}
 
 }  // namespace cpuaccel::kernels

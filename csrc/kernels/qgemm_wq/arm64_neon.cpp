@@ -16,6 +16,9 @@ struct Smull {
 
 }  // namespace
 
-void qgemm_wq_arm64_neon(const QgemmWqTile& t) { dot_tiles<Smull>(t); }
+const QgemmWqKernels& qgemm_wq_arm64_neon() {
+  static constexpr QgemmWqKernels kernels{dot_tiles<Smull>};
+  return kernels;
+}
 
 }  // namespace cpuaccel::kernels

@@ -21,13 +21,15 @@ struct CenteredTile {
   using V = typename D::Floats;
   static constexpr int64_t kRun = wq_run(kBits);
   // Dwords of a block, whose products a Part holds.
-  static constexpr int64_t kBlock = (kSmall ? kWqStart : D::kPartial) / kRun;
+  static constexpr int64_t kBlock = (kSmall ? kWqStart : D::template kPartial<kBits>) / kRun;
   // A group is one block.
-  static constexpr bool kOne = kSmall || D::kPartial >= kWqIntegers;
+  static constexpr bool kOne = kSmall || D::template kPartial<kBits> >= kWqIntegers;
   using Sums = typename D::Int[kRows][kWide];
 
   CPUACCEL_INLINE static auto start_of(const int32_t* starts, int i) {
-    if constexpr (kSmall) {
+    if constexpr (kBits == 8 && D::template kOffset<kBits> == 0) {
+      return D::set1(0);  // they are centered
+    } else if constexpr (kSmall) {
       return D::template start<kBits>(starts[i]);
     } else {
       return D::set1(kBits == 4 ? starts[i] : 16 * starts[i]);
@@ -37,7 +39,7 @@ struct CenteredTile {
   // The sums of a group of some dwords.
   CPUACCEL_INLINE static void add_group(Sums& sums, const int32_t* starts, const int32_t* rows,
                                         const std::byte* codes, int64_t dwords,
-                                        const ReadAhead& ahead) {
+                                        const PanelReading& reading) {
     Parts<D, kBits, kRows, kWide, kWidth> parts;
     if constexpr (kOne) {
       CPUACCEL_UNROLL
@@ -45,9 +47,9 @@ struct CenteredTile {
         parts.of[i / kWide][i % kWide].begin(start_of(starts, i / kWide));
       }
       if (kSmall && dwords == kBlock) [[likely]] {
-        parts.template add<kSmall ? kBlock : 1>(rows, codes, dwords, ahead);
+        parts.template add<kSmall ? kBlock : 1>(rows, codes, dwords, reading);
       } else {
-        parts.add(rows, codes, dwords, ahead);
+        parts.add(rows, codes, dwords, reading);
       }
       CPUACCEL_UNROLL
       for (int i = 0; i < kRows * kWide; ++i) {
@@ -63,7 +65,7 @@ struct CenteredTile {
         for (int i = 0; i < kRows * kWide; ++i) {
           parts.of[i / kWide][i % kWide].clear();
         }
-        parts.template add<kKnown>(rows, codes, dwords, ahead);
+        parts.template add<kKnown>(rows, codes, dwords, reading);
         CPUACCEL_UNROLL
         for (int i = 0; i < kRows * kWide; ++i) {
           auto& sum = sums[i / kWide][i % kWide];
@@ -84,15 +86,15 @@ struct CenteredTile {
     const WqLayout& layout = *t.layout;
     const int64_t dwords = (t.format->group + kRun - 1) / kRun;
     const DataType type = t.format->scales;
-    const ReadAhead ahead = read_ahead();
+    const PanelReading reading{.prefetches = t.prefetches};
     for (int64_t g = 0; g < layout.groups; ++g) {
       const std::byte* of_group = t.panel + g * layout.group_bytes();
       const std::byte* scales = of_group + layout.code_bytes;
-      const int32_t* rows = t.rows + g * dwords * kRun / 4 * kWidth + first;
+      const int32_t* rows = t.rows + g * dwords * D::template kRowDwords<kBits> * kWidth + first;
       const int64_t number = g * kWidth + first;
       for (int64_t v = 0; v < V::kVectors; v += kWide) {
         Sums sums;
-        add_group(sums, t.starts + number, rows, of_group + v * 4 * V::kLanes, dwords, ahead);
+        add_group(sums, t.starts + number, rows, of_group + v * 4 * V::kLanes, dwords, reading);
         CPUACCEL_UNROLL
         for (int j = 0; j < kWide; ++j) {
           const int64_t column = (v + j) * V::kLanes;

@@ -75,26 +75,37 @@ void pack_group(const int8_t* from, int64_t group, int32_t* to, int64_t i, int64
   }
 }
 
+// The same of wide rows: two dwords of each four bytes.
+void pack_wide_group(const int8_t* from, int64_t group, int32_t* to, int64_t i, int64_t width) {
+  for (int64_t k = 0; k < group; k += 4, to += 2 * width) {
+    int8_t four[4] = {};
+    std::memcpy(four, from + k, static_cast<size_t>(std::min<int64_t>(4, group - k)));
+    for (size_t half = 0; half < 2; ++half) {
+      const std::array<int16_t, 2> pair{four[half], four[half + 2]};
+      to[static_cast<int64_t>(half) * width + i] = std::bit_cast<int32_t>(pair);
+    }
+  }
+}
+
 }  // namespace
 
-WqPackedRows::WqPackedRows(const WqWeights& weights, const int8_t* src, int64_t M,
-                           int64_t tile_rows)
+WqPackedRows::WqPackedRows(const WqWeights& weights, const QgemmWqKernels& kernels,
+                           const int8_t* src, int64_t M, int64_t tile_rows)
     : weights_(weights),
       format_(weights.format()),
       src_(src),
       M_(M),
       groups_(weights.layout().groups),
-      padded_(round_up(format_.group, std::max(format_.run(), kWqRowRun))),
+      wide_(format_.bits == 8 && kernels.wide_rows),
+      dwords_(round_up(format_.group, std::max(format_.run(), kWqRowRun)) / (wide_ ? 2 : 4)),
       tile_rows_(tile_rows),
       capacity_(width_of(tile_rows)),
       tiles_(divide_up(M, tile_rows)) {
   const int64_t sums = tiles_ * capacity_ * groups_;
-  const int64_t bytes = sums * padded_;
-  auto* memory = static_cast<std::byte*>(
-      scratch(ScratchSlot::gemm_a, static_cast<size_t>(bytes + 2 * sums * int64_t{4})));
-  rows_ = reinterpret_cast<int32_t*>(memory);
-  sums_ = reinterpret_cast<float*>(memory + bytes);
-  starts_ = rows_ + (bytes / 4 + sums);
+  const auto bytes = static_cast<size_t>(sums * (dwords_ + 2) * int64_t{sizeof(int32_t)});
+  rows_ = static_cast<int32_t*>(scratch(ScratchSlot::gemm_a, bytes));
+  starts_ = rows_ + sums * dwords_;
+  sums_ = reinterpret_cast<float*>(starts_ + sums);
 }
 
 void WqPackedRows::pack() const {
@@ -110,13 +121,14 @@ int64_t WqPackedRows::width(int64_t tile) const { return width_of(rows(tile)); }
 
 void WqPackedRows::pack_tile(int64_t tile) const {
   const int64_t width = this->width(tile);
-  std::fill_n(packed(tile), width * groups_ * padded_ / 4, 0);
+  std::fill_n(packed(tile), width * groups_ * dwords_, 0);
   std::fill_n(sums(tile), width * groups_, 0.0f);
   std::fill_n(starts(tile), width * groups_, 0);
   for (int64_t i = 0; i < rows(tile); ++i) {
     const int8_t* from = src_ + (first_row(tile) + i) * weights_.K();
     for (int64_t g = 0; g < groups_; ++g, from += format_.group) {
-      pack_group(from, format_.group, packed(tile) + g * padded_ / 4 * width, i, width);
+      (wide_ ? pack_wide_group : pack_group)(from, format_.group,
+                                             packed(tile) + g * dwords_ * width, i, width);
       const HalfSums of_group = sums_of(from, format_.group);
       sums(tile)[g * width + i] = static_cast<float>(of_group.first + of_group.second);
       if (has_starts()) {
@@ -136,6 +148,7 @@ QgemmWqTile WqPackedRows::by_panel(int64_t tile, int64_t count, const std::byte*
           .panel = panel,
           .format = &format_,
           .layout = &weights_.layout(),
+          .prefetches = tile == 0,
           .sums = sums};
 }
 

@@ -13,7 +13,12 @@ namespace {
 template <typename Base, int kMostRows>
 struct VnniProducts : Base {
   using Int = typename Base::Int;
+  template <int kBits>
   static constexpr int64_t kPartial = kWqIntegers;
+  template <int kBits>
+  static constexpr int64_t kRowDwords = kBits == 4 ? 2 : 1;
+  template <int kBits>
+  static constexpr int kOffset = kBits == 4 ? 0 : 128;
   static constexpr int kRows = kMostRows;
   template <int kBits>
   static constexpr int kWide = 2;

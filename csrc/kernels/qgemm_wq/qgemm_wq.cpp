@@ -23,11 +23,11 @@ constexpr int64_t kTileRows = 8;
 
 class Product {
  public:
-  Product(const QgemmWqCall& call, QgemmWqFunction* tile)
+  Product(const QgemmWqCall& call, const QgemmWqKernels& kernels)
       : call_(call),
-        tile_(tile),
+        kernels_(kernels),
         weights_(*call.weights),
-        rows_(weights_, call.src, call.M, kTileRows) {}
+        rows_(weights_, kernels, call.src, call.M, kTileRows) {}
 
   void run() const {
     rows_.pack();
@@ -50,7 +50,7 @@ class Product {
       const int64_t count = at_once(tile);
       alignas(64) float sums_of_tiles[kWqTiles * kSums];
       std::fill_n(sums_of_tiles, count * kSums, 0.0f);  // K may be 0
-      tile_(rows_.by_panel(tile, count, weights_.panel(panel), sums_of_tiles));
+      kernels_.tile(rows_.by_panel(tile, count, weights_.panel(panel), sums_of_tiles));
       for (const int64_t end = tile + count; tile < end; ++tile) {
         store(sums_of_tiles + (count - (end - tile)) * kSums, tile, panel);
       }
@@ -81,7 +81,7 @@ class Product {
   }
 
   const QgemmWqCall& call_;
-  QgemmWqFunction* const tile_;
+  const QgemmWqKernels& kernels_;
   const WqWeights& weights_;
   const WqPackedRows rows_;
 };
@@ -92,7 +92,7 @@ std::span<const KernelRow<QgemmWqFunction>> qgemm_wq_kernels() { return kRows; }
 
 void qgemm_wq(const QgemmWqCall& call, QgemmWqFunction* row) {
   if (call.M > 0 && call.weights->N() > 0) {
-    Product(call, row).run();
+    Product(call, row()).run();
   }
 }
 

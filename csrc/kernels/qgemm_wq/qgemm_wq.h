@@ -51,7 +51,8 @@ constexpr int64_t wq_row_dword(int64_t four, int64_t m, int64_t width) {
 }
 
 // A panel times up to 8 rows, whose bytes lie as wq_row_dword says. Each group begins at a new run
-// and at a new dword of codes, behind zeros.
+// and at a new dword of codes, behind zeros. Of wide rows, x86's products of 16 bits read two
+// dwords in the place of one: the first and third byte as int16, and the second and fourth.
 struct QgemmWqTile {
   // Tiles one behind another, in all arrays but the panel. Several have 8 rows each.
   int64_t tiles = 1;  // at most kWqTiles
@@ -65,9 +66,15 @@ struct QgemmWqTile {
   const std::byte* panel = nullptr;
   const WqFormat* format = nullptr;
   const WqLayout* layout = nullptr;
-  float* sums = nullptr;  // 32 for each row, written: the sum over the groups
+  bool prefetches = true;  // because the panel was not read before
+  float* sums = nullptr;   // 32 for each row, written: the sum over the groups
 };
-using QgemmWqFunction = void(const QgemmWqTile& tile);
+
+struct QgemmWqKernels {
+  void (*tile)(const QgemmWqTile& tile);
+  bool wide_rows = false;  // reads wide rows by codes of 8 bits
+};
+using QgemmWqFunction = const QgemmWqKernels&();
 
 #define CPUACCEL_KERNEL(name) QgemmWqFunction qgemm_wq_##name;
 #include "kernels/qgemm_wq/kernels.inc"

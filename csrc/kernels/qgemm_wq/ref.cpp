@@ -45,9 +45,7 @@ void tile(const QgemmWqTile& t) {
   }
 }
 
-}  // namespace
-
-void qgemm_wq_ref(const QgemmWqTile& t) {
+void tiles(const QgemmWqTile& t) {
   const int64_t group = round_up(t.format->group, std::max(t.format->run(), kWqRowRun));
   QgemmWqTile one = t;
   for (one.tiles = 1; one.sums != t.sums + t.tiles * t.width * kWqColumns;) {
@@ -56,6 +54,13 @@ void qgemm_wq_ref(const QgemmWqTile& t) {
     one.row_sums += t.layout->groups * t.width;
     one.sums += t.width * kWqColumns;
   }
+}
+
+}  // namespace
+
+const QgemmWqKernels& qgemm_wq_ref() {
+  static constexpr QgemmWqKernels kernels{tiles};
+  return kernels;
 }
 
 }  // namespace cpuaccel::kernels

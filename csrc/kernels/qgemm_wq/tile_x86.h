@@ -16,24 +16,21 @@
 namespace cpuaccel::kernels {
 namespace {
 
-template <int kBits>
-constexpr int kOffset = kBits == 4 ? 0 : 128;
-
 // Rows `first` to `first` + kRows of the tile.
 template <typename D, int kBits, int kRows, int kWide, int kWidth>
 void tile_of(const QgemmWqTile& t, int64_t first) {
   using V = typename D::Floats;
   const WqFormat& format = *t.format;
   const WqLayout& layout = *t.layout;
-  const bool corrected = is_corrected<kBits, kOffset<kBits>>(format);
+  const bool corrected = is_corrected<kBits, D::template kOffset<kBits>>(format);
   constexpr int64_t kRun = wq_run(kBits);
   const int64_t group = (format.group + kRun - 1) / kRun;  // dwords
-  const ReadAhead ahead = read_ahead();
+  const PanelReading reading{.prefetches = t.prefetches};
   for (int64_t g = 0; g < layout.groups; ++g) {
     const std::byte* of_group = t.panel + g * layout.group_bytes();
     for (int64_t v = 0; v < V::kVectors; v += kWide) {
       const std::byte* codes = of_group + v * 4 * V::kLanes;
-      const int32_t* rows = t.rows + g * group * kRun / 4 * kWidth + first;
+      const int32_t* rows = t.rows + g * group * D::template kRowDwords<kBits> * kWidth + first;
       typename V::Vector dots[kRows][kWide];
       CPUACCEL_UNROLL
       for (int i = 0; i < kRows * kWide; ++i) {
@@ -46,13 +43,13 @@ void tile_of(const QgemmWqTile& t, int64_t first) {
           sums[i / kWide][i % kWide] = D::set1(0);
         }
         const int64_t end = std::min(group, done + kWqIntegers / kRun);
-        for (int64_t d = done; d < end; d += D::kPartial / kRun) {
+        for (int64_t d = done; d < end; d += D::template kPartial<kBits> / kRun) {
           Parts<D, kBits, kRows, kWide, kWidth> parts;
           CPUACCEL_UNROLL
           for (int i = 0; i < kRows * kWide; ++i) {
             parts.of[i / kWide][i % kWide].clear();
           }
-          parts.add(rows, codes, std::min(D::kPartial / kRun, end - d), ahead);
+          parts.add(rows, codes, std::min(D::template kPartial<kBits> / kRun, end - d), reading);
           CPUACCEL_UNROLL
           for (int i = 0; i < kRows * kWide; ++i) {
             auto& sum = sums[i / kWide][i % kWide];
@@ -68,8 +65,8 @@ void tile_of(const QgemmWqTile& t, int64_t first) {
       CPUACCEL_UNROLL
       for (int j = 0; j < kWide; ++j) {
         const int64_t column = (v + j) * V::kLanes;
-        const auto zeros = zeros_of<V, kBits, kOffset<kBits>>(of_group + layout.code_bytes, format,
-                                                              layout, column);
+        const auto zeros = zeros_of<V, kBits, D::template kOffset<kBits>>(
+            of_group + layout.code_bytes, format, layout, column);
         CPUACCEL_UNROLL
         for (int i = 0; i < kRows; ++i) {
           float* to = t.sums + (first + i) * kWqColumns + column;

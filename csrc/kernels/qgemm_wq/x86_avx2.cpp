@@ -4,22 +4,31 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Halves of 4 bits times bytes: the sum of two products is at most 2 * 15 * 128 = 3840, so that
-// 16 bits hold those of 32 k.
+// Codes of 4 bits times bytes: the sum of two products is at most 2 * 15 * 128 = 3840, so that 16
+// bits hold those of 32 k. Codes of 8 bits times wide rows: products of 16 bits, added in pairs.
 struct Products : Products8 {
-  static constexpr int64_t kPartial = 32;
+  template <int kBits>
+  static constexpr int64_t kPartial = kBits == 4 ? 32 : kWqIntegers;
+  template <int kBits>
+  static constexpr int64_t kRowDwords = 2;
+  template <int kBits>
+  static constexpr int kOffset = 0;
   static constexpr int kRows = 4;
   template <int kBits>
-  static constexpr int kWide = kBits == 4 ? 2 : 1;
+  static constexpr int kWide = 2;
 
-  // Of 4 bits: codes of the first and of the second four k. Of 8: halves of the same four k.
+  // Of 4 bits: bytes of the first and of the second four k. Of 8: int16 of k with k % 2 = 0, and of
+  // the others.
   struct Codes {
-    Int low, high;
+    Int first, second;
   };
   template <int kBits>
   CPUACCEL_INLINE static Codes split(Int dwords) {
-    const Int bytes = kBits == 8 ? plus128(dwords) : dwords;
-    return {low_halves(bytes), high_halves(bytes)};
+    if constexpr (kBits == 4) {
+      return {low_halves(dwords), high_halves(dwords)};
+    } else {
+      return {_mm256_srai_epi16(_mm256_slli_epi16(dwords, 8), 8), _mm256_srai_epi16(dwords, 8)};
+    }
   }
 
   template <int kBits>
@@ -29,29 +38,30 @@ struct Products : Products8 {
 
   template <int kBits>
   struct Part {
-    Int low, high;  // `high` counts sixteenfold
+    Int sums;  // of 4 bits: of int16
 
-    CPUACCEL_INLINE void clear() { low = high = _mm256_setzero_si256(); }
-    // -8 for codes of 4 bits, and 16 times that for those of 8 bits.
-    CPUACCEL_INLINE void begin(Int start) {
-      clear();
-      (kBits == 4 ? low : high) = start;
-    }
+    CPUACCEL_INLINE void clear() { sums = _mm256_setzero_si256(); }
+    CPUACCEL_INLINE void begin(Int start) { sums = start; }
     CPUACCEL_INLINE void add(const Codes& codes, Int first, Int second) {
-      low = _mm256_add_epi16(low, _mm256_maddubs_epi16(codes.low, first));
-      const Int products = _mm256_maddubs_epi16(codes.high, second);
-      (kBits == 4 ? low : high) = _mm256_add_epi16(kBits == 4 ? low : high, products);
+      if constexpr (kBits == 4) {
+        sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(codes.first, first));
+        sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(codes.second, second));
+      } else {
+        sums = _mm256_add_epi32(sums, _mm256_madd_epi16(codes.first, first));
+        sums = _mm256_add_epi32(sums, _mm256_madd_epi16(codes.second, second));
+      }
     }
     CPUACCEL_INLINE Int as_ints() const {
-      const Int sums = _mm256_madd_epi16(low, _mm256_set1_epi16(1));
-      return kBits == 4 ? sums
-                        : _mm256_add_epi32(sums, _mm256_madd_epi16(high, _mm256_set1_epi16(16)));
+      return kBits == 4 ? _mm256_madd_epi16(sums, _mm256_set1_epi16(1)) : sums;
     }
   };
 };
 
 }  // namespace
 
-void qgemm_wq_x86_avx2(const QgemmWqTile& t) { tile<Products>(t); }
+const QgemmWqKernels& qgemm_wq_x86_avx2() {
+  static constexpr QgemmWqKernels kernels{tile<Products>, true};
+  return kernels;
+}
 
 }  // namespace cpuaccel::kernels

@@ -13,6 +13,9 @@ struct Dot : Products16 {
 
 }  // namespace
 
-void qgemm_wq_x86_avx512vnni(const QgemmWqTile& t) { tile<VnniProducts<Dot, 8>>(t); }
+const QgemmWqKernels& qgemm_wq_x86_avx512vnni() {
+  static constexpr QgemmWqKernels kernels{tile<VnniProducts<Dot, 8>>};
+  return kernels;
+}
 
 }  // namespace cpuaccel::kernels

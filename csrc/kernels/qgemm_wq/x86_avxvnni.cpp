@@ -13,6 +13,9 @@ struct Dot : Products8 {
 
 }  // namespace
 
-void qgemm_wq_x86_avxvnni(const QgemmWqTile& t) { tile<VnniProducts<Dot, 4>>(t); }
+const QgemmWqKernels& qgemm_wq_x86_avxvnni() {
+  static constexpr QgemmWqKernels kernels{tile<VnniProducts<Dot, 4>>};
+  return kernels;
+}
 
 }  // namespace cpuaccel::kernels
