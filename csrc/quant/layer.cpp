@@ -105,7 +105,8 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
   if (why != nullptr && !layer->forced_ && has_exact()) {
     why = nullptr;
   }
-  if (why != nullptr && options.has_fallback) {
+  // Without VNNI the fallback's sums saturate.
+  if (why != nullptr && options.has_fallback && (layer->forced_ || has_vnni())) {
     reason = why;
     return nullptr;
   }

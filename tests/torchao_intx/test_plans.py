@@ -203,7 +203,7 @@ def test_explain_has_the_rate_of_each_layer(name: str) -> None:
     (row,) = cpuaccel.explain(model, (x,)).rows
     bits = 8 if name.startswith("8") else 4
     codes = 512 * 512 * bits // 8
-    assert codes < row.packed_bytes < 1.4 * codes
+    assert codes < row.packed_bytes < 1.7 * codes  # groups of 16 with scales and zero points
     assert row.microseconds > 0
     (plan,) = cpuaccel.explain(optimized, (x,)).plans
     step = next(each for each in plan.steps if each.kinds == "intx_linear")
