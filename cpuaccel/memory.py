@@ -36,7 +36,10 @@ def reset_peak_stats() -> None:
 
 
 def empty_cache() -> int:
-    """Return all cached blocks to the system, and return their size in bytes."""
+    """Return all cached blocks to the system, and return their size in bytes.
+
+    What the C library holds of freed memory is returned too (glibc's ``malloc_trim``).
+    """
     module = native()
     return 0 if module is None else module.empty_memory_cache()
 

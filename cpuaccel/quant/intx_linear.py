@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -25,6 +26,43 @@ class _Header(NamedTuple):
     out_features: int
     in_features: int
     group_size: int
+
+
+_PART = 512
+"""Rows that `pack_by_parts` packs at a time, a multiple of a panel's."""
+
+
+def pack_by_parts(
+    codes_of: Callable[[int, int], Tensor], scale: Tensor, zero_point: Tensor | None, bits: int
+) -> Tensor:
+    """Return what `cpuaccel::pack_intx` returns, of codes that exist for some rows at a time.
+
+    Args:
+        codes_of: ``codes_of(first, last)`` returns the codes of rows ``first`` to ``last``.
+        scale: As in `IntxLinear.from_codes`; zero_point and bits likewise.
+    """
+    if zero_point is not None and not zero_point.is_floating_point() and not zero_point.any():
+        zero_point = None
+    rows = len(scale)
+    packed: Tensor | None = None
+    for first in range(0, rows, _PART):
+        last = min(first + _PART, rows)
+        zeros = None if zero_point is None else zero_point[first:last]
+        part = torch.ops.cpuaccel.pack_intx.default(
+            codes_of(first, last), scale[first:last], zeros, bits
+        )
+        if packed is None:
+            if last == rows:
+                return part  # type: ignore[no-any-return]
+            panels = part.numel() - _HEADER.size  # of _PART rows
+            packed = part.new_empty(_HEADER.size + panels // _PART * (-(-rows // 32) * 32))
+            header = _Header(*_HEADER.unpack(bytes(part[: _HEADER.size].tolist())))
+            whole = _HEADER.pack(*header._replace(out_features=rows))
+            packed[: _HEADER.size] = torch.tensor(list(whole), dtype=torch.uint8)
+        begin = _HEADER.size + first // _PART * panels
+        packed[begin : begin + part.numel() - _HEADER.size] = part[_HEADER.size :]
+    assert packed is not None
+    return packed
 
 
 class IntxLinear(nn.Module):

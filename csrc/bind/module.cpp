@@ -320,9 +320,8 @@ PYBIND11_MODULE(_C, module) {
   module.def("allocator_installed", &ops::allocator_installed);
   module.def("memory_stats", &memory_stats);
   module.def("reset_memory_peaks", [] { ops::block_pool().reset_peaks(); });
-  module.def(
-      "empty_memory_cache", [] { return ops::block_pool().empty(); },
-      py::call_guard<py::gil_scoped_release>());
+  module.def("empty_memory_cache", &ops::empty_memory_cache,
+             py::call_guard<py::gil_scoped_release>());
   module.def("set_memory_cache", &set_memory_cache, py::arg("mebibytes"));
   module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));
   module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));

@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <dlfcn.h>
 #include <link.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstdint>
@@ -133,6 +134,14 @@ void uninstall_allocator() {
   if (allocator_installed()) {
     c10::SetCPUAllocator(torch_allocator(), kPriority);
   }
+}
+
+int64_t empty_memory_cache() {
+  const int64_t bytes = block_pool().empty();
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  return bytes;
 }
 
 bool allocator_installed() { return c10::GetCPUAllocator() == &caching_allocator(); }

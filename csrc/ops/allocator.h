@@ -2,6 +2,7 @@
 // tensors.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "memory/block_pool.h"
@@ -24,5 +25,9 @@ bool allocator_installed();
 
 // The pool of the blocks; the same for the life of the process.
 memory::BlockPool& block_pool();
+
+// Returns the cached blocks, and what the C library holds of freed memory, to the system. The
+// result is the bytes of the blocks.
+int64_t empty_memory_cache();
 
 }  // namespace cpuaccel::ops

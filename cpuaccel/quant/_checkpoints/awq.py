@@ -45,7 +45,7 @@ def codes_of(layer: LayerTensors) -> Codes:
     zeros = layer.expect("qzeros", torch.int32, (groups, N // 8))
     scales = layer.expect("scales", None, (groups, N))
     return Codes(
-        codes=_columns(words),
+        codes=lambda first, last: _columns(words[:, first // 8 : last // 8]),
         scale=scales.t().contiguous(),
         zero_point=_columns(zeros),
         bits=_BITS,

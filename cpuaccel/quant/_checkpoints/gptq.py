@@ -79,12 +79,17 @@ def codes_of(
     # Codes of up to 4 bits are packed to 4; packed codes count from -8, or from -128.
     packed_bits = 4 if bits <= 4 else 8
     low = 1 << (packed_bits - 1)
-    codes = torch.empty((N, K), dtype=torch.int8)
-    for part, of_part in zip(torch.split(codes, PART), torch.split(words, PART, 1), strict=True):
-        integers = unpack(of_part, bits)
-        part.copy_((integers if order is None else integers[order]).t() - low)
+
+    def rows(first: int, last: int) -> Tensor:
+        codes = torch.empty((last - first, K), dtype=torch.int8)
+        of_rows = torch.split(words[:, first:last], PART, 1)
+        for part, of_part in zip(torch.split(codes, PART), of_rows, strict=True):
+            integers = unpack(of_part, bits)
+            part.copy_((integers if order is None else integers[order]).t() - low)
+        return codes
+
     weight = Codes(
-        codes=codes,
+        codes=rows,
         scale=_kernel_type(scales).t().contiguous(),
         zero_point=(zero_points - low).to(torch.int8),
         bits=packed_bits,

@@ -14,20 +14,25 @@ from torch import Tensor, nn
 
 from cpuaccel import memory
 from cpuaccel.quant._checkpoints.files import Checkpoint
-from cpuaccel.quant.intx_linear import IntxLinear
+from cpuaccel.quant.intx_linear import IntxLinear, pack_by_parts
 
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
 
 @dataclass(frozen=True)
 class Codes:
-    """A weight as `IntxLinear.from_codes` takes it."""
+    """A weight as `IntxLinear.from_codes` takes it; ``codes(first, last)`` returns these rows."""
 
-    codes: Tensor
+    codes: Callable[[int, int], Tensor]
     scale: Tensor
     zero_point: Tensor
     bits: int
     order: Tensor | None = None
+
+    def layer(self, bias: Tensor | None, int8_activations: bool) -> IntxLinear:
+        """Return the layer, whose weight is packed by parts."""
+        packed = pack_by_parts(self.codes, self.scale, self.zero_point, self.bits)
+        return IntxLinear(packed, bias, order=self.order, int8_activations=int8_activations)
 
 
 class Source(Protocol):
@@ -99,16 +104,26 @@ def load(
         layers, f"loading {checkpoint.path.name}", console=console, disable=not console.is_terminal
     )
     for name in progress:
-        module = modules.pop(name)
-        out_features, in_features = _features(checkpoint, name, module)
-        names = {part: f"{name}.{part}" for part in _PARTS if f"{name}.{part}" in checkpoint.names}
-        parts = {part: checkpoint.tensor(full) for part, full in names.items()}
-        codes = read(LayerTensors(checkpoint, name, parts, out_features, in_features))
-        bias = _bias(checkpoint, name, module)
-        model.set_submodule(name, _layer(codes, bias, module, int8_activations))
+        layer = _read_layer(checkpoint, name, modules.pop(name), read, int8_activations)
+        model.set_submodule(name, layer)
     _load_others(model, checkpoint, layers, tied)
     memory.empty_cache()  # of the codes of single layers, which the model does not need again
     return model
+
+
+def _read_layer(
+    checkpoint: Checkpoint,
+    name: str,
+    before: nn.Module,
+    read: Callable[[LayerTensors], Codes],
+    int8_activations: bool,
+) -> IntxLinear:
+    out_features, in_features = _features(checkpoint, name, before)
+    names = {part: f"{name}.{part}" for part in _PARTS if f"{name}.{part}" in checkpoint.names}
+    parts = {part: checkpoint.tensor(full) for part, full in names.items()}
+    codes = read(LayerTensors(checkpoint, name, parts, out_features, in_features))
+    layer = codes.layer(_bias(checkpoint, name, before), int8_activations)
+    return layer.train(before.training)
 
 
 def _features(checkpoint: Checkpoint, name: str, module: nn.Module | None) -> tuple[int, int]:
@@ -143,21 +158,6 @@ def _bias(checkpoint: Checkpoint, name: str, module: nn.Module) -> Tensor | None
             f"{full} has shape {tuple(bias.shape)}: expected {tuple(before.shape)}"
         )
     return bias.to(before.dtype, copy=True)
-
-
-def _layer(
-    codes: Codes, bias: Tensor | None, before: nn.Module, int8_activations: bool
-) -> IntxLinear:
-    layer = IntxLinear.from_codes(
-        codes.codes,
-        codes.scale,
-        codes.zero_point,
-        bias,
-        bits=codes.bits,
-        order=codes.order,
-        int8_activations=int8_activations,
-    )
-    return layer.train(before.training)
 
 
 def _tied_names(model: nn.Module) -> dict[str, set[str]]:

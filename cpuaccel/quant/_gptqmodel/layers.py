@@ -70,15 +70,8 @@ def packed_layer(layer: Any, name: str, int8_activations: bool = False) -> IntxL
     else:
         codes, _ = gptq_codes(tensors, 0, planar=getattr(layer, "planar", False))
     bias = getattr(layer, "bias", None)
-    return IntxLinear.from_codes(
-        codes.codes,
-        codes.scale,
-        codes.zero_point,
-        None if bias is None else bias.detach(),
-        bits=codes.bits,
-        order=codes.order,
-        int8_activations=int8_activations,
-    ).train(layer.training)
+    packed = codes.layer(None if bias is None else bias.detach(), int8_activations)
+    return packed.train(layer.training)
 
 
 def state_of(layer: Any) -> tuple[Any, ...]:
