@@ -21,6 +21,7 @@
 namespace cpuaccel::kernels {
 namespace {
 
+// How a tile reads its panel: QgemmWqTile::prefetches.
 struct PanelReading {
   ReadAhead ahead = read_ahead();
   bool prefetches;
