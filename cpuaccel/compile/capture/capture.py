@@ -176,6 +176,7 @@ def graph_of(
         return captured, nothing, _sizes_of(graph, program, names)
     constant_folding.fold(captured)
     _normalize_casts(graph)
+    _drop_assertions(graph)
     inputs = graph.find_nodes(op="placeholder")
     hints = {} if likely is None else symbolic_sizes.symbol_values(inputs, shapes_of(likely))
     with cost.against_eager() if against_eager else nullcontext(), translation.hints(hints):
@@ -263,6 +264,12 @@ def _normalize_casts(graph: Graph) -> None:
         if options.keys() == {"dtype"} and before != after:
             node.target = torch.ops.prims.convert_element_type.default
             node.args, node.kwargs = (node.args[0], after), {}
+
+
+def _drop_assertions(graph: Graph) -> None:
+    """Drop assertions of dtypes and sizes: the call's signature has them."""
+    for node in graph.find_nodes(op="call_function", target=_aten._assert_tensor_metadata.default):
+        graph.erase_node(node)
 
 
 def _plain_containers(graph: Graph) -> None:

@@ -193,7 +193,9 @@ def _are_others(hooks: dict[int, Any]) -> bool:
 
 def _is_torchs(hook: Any) -> bool:
     # torch.export checks inputs in a hook; weight_norm, spectral_norm, pruning make weights in one.
-    return (getattr(hook, "__module__", None) or "").startswith("torch.")
+    # transformers leaves hooks that collect hidden states, in calls that ask for them only.
+    of = getattr(hook, "__module__", None) or ""
+    return of.startswith(("torch.", "transformers.utils.output_capturing"))
 
 
 def _made_by_hooks(module: nn.Module) -> set[str]:

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from torch import nn
 
 from cpuaccel._arguments import checked_inputs
 from cpuaccel.compile.capture import input_signature, training_mode
-from cpuaccel.compile.frontend import quantized_or_float
+from cpuaccel.compile.frontend import generating_models, quantized_or_float
 from cpuaccel.compile.frontend.capture_maker import SIZES_BUDGET, TIME_BUDGET
 from cpuaccel.compile.frontend.optimized_module import Optimized
 
+_Model = TypeVar("_Model", bound=nn.Module)
 
+
+@overload
+def optimize(
+    model: _Model,
+    example_inputs: None = None,
+    example_kwargs: None = None,
+    *,
+    fp32: None = None,
+    time_budget: float = TIME_BUDGET,
+    sizes_budget: float = SIZES_BUDGET,
+) -> _Model: ...
+
+
+@overload
 def optimize(
     model: nn.Module,
     example_inputs: Any,
@@ -23,7 +38,18 @@ def optimize(
     fp32: nn.Module | None = None,
     time_budget: float = TIME_BUDGET,
     sizes_budget: float = SIZES_BUDGET,
-) -> Optimized:
+) -> Optimized: ...
+
+
+def optimize(
+    model: nn.Module,
+    example_inputs: Any = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    *,
+    fp32: nn.Module | None = None,
+    time_budget: float = TIME_BUDGET,
+    sizes_budget: float = SIZES_BUDGET,
+) -> Any:
     """Return `model` with a plan for inference in eager mode: the model with cpuaccel's regions.
 
     For the example inputs, the plan's results are compared with the model's, and both are timed. If
@@ -38,12 +64,17 @@ def optimize(
     made in the call, for up to 16 input signatures. If that takes longer than two seconds, the
     model itself runs, and `capture_for` of the result makes a plan for given inputs.
 
+    A model of transformers that generates needs no example inputs. The result then has the class,
+    the attributes and `generate` of the model. Its first prompt and its first step are compared and
+    timed; one plan runs prompts of any length, and one for each batch size the steps.
+
     Models that draw random numbers are compared with the same random numbers. The model itself runs
     if the plan draws them in another order, and if the model's results are not reproducible.
 
     Args:
         model: a model in eval mode, of fp32, bf16 or fp16, or from convert_fx.
-        example_inputs: a tuple of the positional arguments of a call.
+        example_inputs: a tuple of the positional arguments of a call. Models of transformers that
+            generate need none.
         example_kwargs: its keyword arguments.
         fp32: the model that `model` was quantized from. It is timed too; the result runs the faster
             of the two, and has it as `model`.
@@ -63,9 +94,12 @@ def optimize(
     _check_model("model", model)
     if fp32 is not None:
         _check_model("fp32", fp32)
-    args, kwargs = _all_checked(example_inputs, example_kwargs)
     _check_budget("time_budget", time_budget)
     _check_budget("sizes_budget", sizes_budget)
+    has_example = example_inputs is not None or example_kwargs is not None
+    if not has_example and fp32 is None and generating_models.generates(model):
+        return generating_models.optimized(model, time_budget, sizes_budget)
+    args, kwargs = _all_checked(example_inputs, example_kwargs)
     if fp32 is not None:
         return quantized_or_float.faster_of(model, fp32, args, kwargs, time_budget, sizes_budget)
     return quantized_or_float.started("model", model, args, kwargs, time_budget, sizes_budget)

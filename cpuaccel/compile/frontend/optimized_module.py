@@ -126,7 +126,7 @@ class Optimized(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
-        if _is_transformed():
+        if is_transformed():
             return self.model(*args, **kwargs)
         reason = self._fallback_reason(args, kwargs)
         try:
@@ -358,7 +358,7 @@ class Optimized(nn.Module):
             error.add_note(f"cpuaccel.optimize: called with {given}, optimized for {expected}")
 
 
-def _is_transformed() -> bool:
+def is_transformed() -> bool:
     """Say whether forward is being traced or differentiated: then the model itself has to run."""
     return (
         torch.compiler.is_dynamo_compiling()

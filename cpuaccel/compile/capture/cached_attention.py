@@ -1,0 +1,122 @@
+"""`cpuaccel::cached_attention`: the place of a decoder's attention in a captured graph.
+
+A decoder of transformers gives its keys and values to a cache, and attends to what the cache
+returns. In a capture, one op stands for both. It does what the model does, with the cache and the
+masks of the call that runs: so a graph has no size of the cache, and holds for any kind of cache.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cpuaccel.compile.common.plain_calls import are_plain
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention of a model: its module, and what the module hands to the attention function."""
+
+    module: Any
+    attend: Any
+    """transformers' attention function."""
+    layer: int
+    """The layer of the cache."""
+    mask: str | None
+    """The key of its mask, for models with several masks."""
+    options: Mapping[str, Any]
+
+
+class Sites:
+    """The attentions of a model in the order of a call. Copies of the model share them."""
+
+    def __init__(self) -> None:
+        self.found: list[Site] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Sites:
+        return self
+
+
+@dataclass
+class CachedCall:
+    """The cache and the masks of one call of a decoder."""
+
+    sites: Sites
+    cache: Any
+    masks: Any
+    """A mask, None, or a dictionary of them."""
+    _trial: Any = field(default=None, init=False)
+    """The copy of the cache that a validation or a timing writes to."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
+        """Return what attention number `number` returns: N x T x heads x head width.
+
+        `query`, `key` and `value` are of the T tokens of this call, N x heads x T x head width.
+        """
+        site = self.sites.found[number]
+        cache = self.cache
+        if are_plain():  # the model or the plan is only tried
+            if number == 0 or self._trial is None:
+                self._trial = copy_of_cache(cache)
+            cache = self._trial
+        # A region may write its results in any layout. torch's fast attention needs dense rows.
+        query, key, value = _with_dense_rows(query), _with_dense_rows(key), _with_dense_rows(value)
+        key, value = cache.update(key, value, site.layer)
+        mask = self.masks if site.mask is None else self.masks[site.mask]
+        attended: Tensor = site.attend(site.module, query, key, value, mask, **site.options)[0]
+        return attended
+
+
+def _with_dense_rows(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def copy_of_cache(cache: Any) -> Any:
+    """Return a copy of a cache: writing to it leaves `cache` as it is."""
+    names = {type(layer).__name__ for layer in cache.layers}
+    if not names <= _REPLACED:
+        return copy.deepcopy(cache)
+    # These layers replace their tensors and write to none.
+    copied = copy.copy(cache)
+    copied.layers = [copy.copy(layer) for layer in cache.layers]
+    return copied
+
+
+_REPLACED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
+
+_call: ContextVar[CachedCall | None] = ContextVar("cached_call", default=None)
+
+
+@contextmanager
+def cached_call(call: CachedCall) -> Iterator[None]:
+    """Let the attentions of graphs in the block work on the cache of `call`."""
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:
+    call = _call.get()
+    if call is None:
+        raise RuntimeError("cpuaccel::cached_attention: it runs in calls of its model only")
+    return call.attend(query, key, value, site)
+
+
+_library = torch.library.Library("cpuaccel", "FRAGMENT")
+_library.define("cached_attention(Tensor query, Tensor key, Tensor value, int site) -> Tensor")
+_library.impl("cached_attention", _attend, "CPU")
+
+
+@torch.library.register_fake("cpuaccel::cached_attention", lib=_library)
+def _fake(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:
+    batch, heads, tokens, _ = query.shape
+    return query.new_empty((batch, tokens, heads, value.shape[-1]))

@@ -1,0 +1,184 @@
+"""A decoder of transformers as a module of its tokens alone, which can be captured.
+
+The keys and values of earlier tokens are no input: `cached_attention.py` reads them from the cache.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cpuaccel._modules import structure_of
+from cpuaccel.compile.capture.cached_attention import Site, Sites
+
+_IMPLEMENTATION = "cpuaccel"
+"""The name of the attention function that calls cpuaccel::cached_attention."""
+
+_UNREAD = frozenset({"position_ids", "cache_position", "use_cache", "output_attentions"})
+"""Arguments that reach attention functions, which do not read them."""
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Unsupported(Exception):
+    """The model cannot be captured as a decoder. The message says why."""
+
+
+class Decoder(nn.Module):
+    """Token numbers and positions (both N x T, int64) to scores (N x T x vocabulary).
+
+    It holds the tensors of `model`. Its calls run inside `cached_call`.
+    """
+
+    def __init__(self, model: Any, masks: Any) -> None:
+        """`masks`: the masks of a call, None, one, or a dictionary of them."""
+        super().__init__()
+        self.model = structure_of(model)
+        self.cache_name = cache_argument(type(model))
+        self.sites = Sites()
+        self.mask_names = tuple(masks) if isinstance(masks, dict) else None
+        _replace_attention(self.model)
+        self.training = model.training
+
+    def forward(self, tokens: Tensor, positions: Tensor, logits_to_keep: int = 0) -> Tensor:
+        """Return the scores of the last `logits_to_keep` tokens; 0: those of all tokens."""
+        marks: dict[str | None, Tensor] = {name: _mark() for name in self.mask_names or (None,)}
+        keep = {"logits_to_keep": logits_to_keep} if logits_to_keep else {}
+        trace = _Trace(marks)
+        if not self.sites.found:
+            self.sites.found = trace.sites  # cached_attention reads it in this call
+        with _tracing(trace):
+            output = self.model(
+                input_ids=tokens,
+                position_ids=positions,
+                attention_mask=marks if self.mask_names else marks[None],
+                use_cache=True,
+                **{self.cache_name: _passing_cache(trace)},
+                **keep,
+            )
+        if len(trace.sites) != len(self.sites.found):
+            raise Unsupported("its calls have different numbers of attentions")
+        scores: Tensor = output.logits
+        return scores
+
+
+def cache_argument(model: Any) -> str:
+    """Return the name of the argument of a model's forward that is the cache.
+
+    Raises:
+        Unsupported: it has none.
+    """
+    names = inspect.signature(model.forward).parameters
+    for name in ("cache", "past_key_values"):
+        if name in names:
+            return name
+    raise Unsupported("its forward has no cache")
+
+
+def _mark() -> Tensor:
+    """Return a tensor that models of transformers take for a finished mask, by its dimensions."""
+    return torch.ones((1, 1, 1, 1), dtype=torch.bool)
+
+
+class _Trace:
+    """What the attentions of one call hand to the cache and to the attention function."""
+
+    def __init__(self, marks: dict[str | None, Tensor]) -> None:
+        self.sites: list[Site] = []
+        self._marks = marks
+        self._updated: tuple[int, Any, Any] = (-1, None, None)
+
+    def update(self, key: Tensor, value: Tensor, layer: int) -> None:
+        """Take what an attention gives to the cache."""
+        self._updated = (layer, key, value)
+
+    def attend(self, module: Any, key: Any, value: Any, mask: Any, options: Any) -> int:
+        """Take what an attention gives to the attention function; return the site's number."""
+        layer, updated_key, updated_value = self._updated
+        self._updated = (-1, None, None)
+        if updated_key is not key or updated_value is not value:
+            raise Unsupported("an attention reads other keys than the cache returns")
+        names = [name for name, mark in self._marks.items() if mark is mask]
+        if not names:
+            raise Unsupported("an attention has another mask than transformers makes for the model")
+        kept = {name: each for name, each in options.items() if name not in _UNREAD}
+        for name, each in kept.items():
+            if not isinstance(each, _PLAIN):
+                raise Unsupported(f"an attention with {name}, a {type(each).__name__}")
+        self.sites.append(Site(module, _attention_of(module), layer, names[0], kept))
+        return len(self.sites) - 1
+
+
+_trace: ContextVar[_Trace | None] = ContextVar("trace", default=None)
+
+
+@contextmanager
+def _tracing(trace: _Trace) -> Iterator[None]:
+    token = _trace.set(trace)
+    try:
+        yield
+    finally:
+        _trace.reset(token)
+
+
+def _passing_cache(trace: _Trace) -> Any:
+    """Return a cache that returns what it gets, for cpuaccel::cached_attention to keep."""
+
+    class PassingCache(_transformers().Cache):  # type: ignore[misc]
+        def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> Any:
+            trace.update(key, value, layer)
+            return key, value
+
+        def get_seq_length(self, layer_idx: int = 0) -> int:
+            return 0
+
+    return PassingCache(layers=[])
+
+
+def _attention_of(module: Any) -> Any:
+    """Return the function that computes an attention in the model itself."""
+    file: Any = sys.modules[type(module).__module__]
+    functions = getattr(file, "ALL_ATTENTION_FUNCTIONS", _transformers().AttentionInterface())
+    name = module.config._cpuaccel_replaces
+    found = functions.get(name, getattr(file, "eager_attention_forward", None))
+    if name not in ("sdpa", "eager") or found is None:
+        raise Unsupported(f"the attention implementation {name}")
+    return found
+
+
+def _replace_attention(model: nn.Module) -> None:
+    """Let the attentions of a model, which only the caller has, call cpuaccel::cached_attention."""
+    _transformers().AttentionInterface.register(_IMPLEMENTATION, _attend)
+    made: dict[int, Any] = {}
+    for module in model.modules():
+        config: Any = vars(module).get("config")
+        if not hasattr(config, "_attn_implementation"):
+            continue
+        if id(config) not in made:
+            replaced = copy.deepcopy(config)
+            replaced._cpuaccel_replaces = config._attn_implementation
+            replaced._attn_implementation = _IMPLEMENTATION
+            made[id(config)] = replaced
+        module.config = made[id(config)]
+
+
+def _attend(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
+    trace = _trace.get()
+    if trace is None:
+        raise Unsupported("its attention is called outside of a capture")
+    number = trace.attend(module, key, value, mask, options)
+    return torch.ops.cpuaccel.cached_attention(query, key, value, number), None
+
+
+def _transformers() -> Any:
+    import transformers
+
+    return transformers
