@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,13 @@ def test_copies_are_optimized_too(pair: tuple[Any, Any]) -> None:
     assert type(copied) is type(fast)
     assert copied.lm_head is not model.lm_head
     assert _plans(copied).model.lm_head is copied.lm_head
+
+
+def test_pickled_models_are_optimized_too() -> None:
+    fast = cpuaccel.optimize(_model(layers=1), time_budget=0)
+    loaded = pickle.loads(pickle.dumps(fast))
+    assert type(loaded) is type(fast)
+    assert _plans(loaded).time_budget == 0
 
 
 def test_what_no_capture_runs_is_counted(pair: tuple[Any, Any]) -> None:

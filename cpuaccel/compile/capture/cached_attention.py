@@ -52,7 +52,7 @@ class CachedCall:
     cache: Any
     masks: Any
     """A mask, None, or a dictionary of them."""
-    _trial: Any = field(default=None, init=False)
+    _copy: Any = field(default=None, init=False)
     """The copy of the cache that a validation or a timing writes to."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
@@ -62,10 +62,10 @@ class CachedCall:
         """
         site = self.sites.found[number]
         cache = self.cache
-        if are_plain():  # the model or the plan is only tried
-            if number == 0 or self._trial is None:
-                self._trial = copy_of_cache(cache)
-            cache = self._trial
+        if are_plain():  # the model or the plan is only compared or timed
+            if number == 0 or self._copy is None:
+                self._copy = copy_of_cache(cache)
+            cache = self._copy
         # A region may write its results in any layout. torch's fast attention needs dense rows.
         query, key, value = _with_dense_rows(query), _with_dense_rows(key), _with_dense_rows(value)
         key, value = cache.update(key, value, site.layer)
