@@ -111,12 +111,16 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:
     return call.attend(query, key, value, site)
 
 
-_library = torch.library.Library("cpuaccel", "FRAGMENT")
+_torch_library: Any = torch.library  # its annotations are incomplete
+
+_library = _torch_library.Library("cpuaccel", "FRAGMENT")
 _library.define("cached_attention(Tensor query, Tensor key, Tensor value, int site) -> Tensor")
 _library.impl("cached_attention", _attend, "CPU")
 
 
-@torch.library.register_fake("cpuaccel::cached_attention", lib=_library)
 def _fake(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:
     batch, heads, tokens, _ = query.shape
     return query.new_empty((batch, tokens, heads, value.shape[-1]))
+
+
+_torch_library.register_fake("cpuaccel::cached_attention", _fake, lib=_library)
