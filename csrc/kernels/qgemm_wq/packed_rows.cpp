@@ -33,7 +33,7 @@ HalfSums sums_of(const int8_t* bytes, int64_t count) {
   int64_t k = 0;
   while (count - k >= kWord) {
     const int64_t words = std::min(kMostWords, (count - k) / kWord);
-    uint64_t pairs = 0;  // four sums of two neighbours each, plus 256 for each word
+    uint64_t pairs = 0;  // four sums of two neighbors each, plus 256 for each word
     for (int64_t word = 0; word < words; ++word, k += kWord) {
       uint64_t of_word;
       std::memcpy(&of_word, bytes + k, kWord);
