@@ -28,6 +28,18 @@ class _Header(NamedTuple):
     group_size: int
 
 
+def _header_of(packed: Tensor) -> _Header:
+    return _Header(*_HEADER.unpack(bytes(packed[: _HEADER.size].tolist())))
+
+
+def _needed(zero_point: Tensor | None) -> Tensor | None:
+    """Return None for integers that are all zero."""
+    integers = zero_point is not None and not zero_point.is_floating_point()
+    if integers and not zero_point.any():  # type: ignore[union-attr]
+        return None
+    return zero_point
+
+
 _PART = 512
 """Rows that `pack_by_parts` packs at a time, a multiple of a panel's."""
 
@@ -41,8 +53,7 @@ def pack_by_parts(
         codes_of: ``codes_of(first, last)`` returns the codes of rows ``first`` to ``last``.
         scale: As in `IntxLinear.from_codes`; zero_point and bits likewise.
     """
-    if zero_point is not None and not zero_point.is_floating_point() and not zero_point.any():
-        zero_point = None
+    zero_point = _needed(zero_point)
     rows = len(scale)
     packed: Tensor | None = None
     for first in range(0, rows, _PART):
@@ -56,8 +67,7 @@ def pack_by_parts(
                 return part  # type: ignore[no-any-return]
             panels = part.numel() - _HEADER.size  # of _PART rows
             packed = part.new_empty(_HEADER.size + panels // _PART * (-(-rows // 32) * 32))
-            header = _Header(*_HEADER.unpack(bytes(part[: _HEADER.size].tolist())))
-            whole = _HEADER.pack(*header._replace(out_features=rows))
+            whole = _HEADER.pack(*_header_of(part)._replace(out_features=rows))
             packed[: _HEADER.size] = torch.tensor(list(whole), dtype=torch.uint8)
         begin = _HEADER.size + first // _PART * panels
         packed[begin : begin + part.numel() - _HEADER.size] = part[_HEADER.size :]
@@ -134,10 +144,7 @@ class IntxLinear(nn.Module):
         Raises:
             RuntimeError: an argument has another shape, type or value; the message names it.
         """
-        integers = zero_point is not None and not zero_point.is_floating_point()
-        if integers and not zero_point.any():  # type: ignore[union-attr]
-            zero_point = None
-        packed = torch.ops.cpuaccel.pack_intx.default(codes, scale, zero_point, bits)
+        packed = torch.ops.cpuaccel.pack_intx.default(codes, scale, _needed(zero_point), bits)
         return cls(packed, bias, order=order, int8_activations=int8_activations)
 
     @property
@@ -181,4 +188,4 @@ class IntxLinear(nn.Module):
                 "expected packed to be the vector of uint8 that cpuaccel::pack_intx returned, but "
                 f"got {packed.dtype} of shape {tuple(packed.shape)}"
             )
-        return _Header(*_HEADER.unpack(bytes(packed[: _HEADER.size].tolist())))
+        return _header_of(packed)

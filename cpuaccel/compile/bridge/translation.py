@@ -5,8 +5,8 @@ The functions of the package `bridge` translate one kind of node each. They get 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from cpuaccel.compile.bridge.plan_text import TYPES, Attribute, Operation, Value
+from cpuaccel.compile.common.context_values import holding
 
 
 class Fallback(Exception):
@@ -238,14 +239,9 @@ def value_of(tensor: Tensor) -> Value:
 _hints: ContextVar[Mapping[str, int]] = ContextVar("hints", default=MappingProxyType({}))
 
 
-@contextmanager
-def hints(sizes: Mapping[str, int]) -> Iterator[None]:
+def hints(sizes: Mapping[str, int]) -> AbstractContextManager[None]:
     """Use these sizes for the symbols with these names, instead of the traced ones."""
-    token = _hints.set(sizes)
-    try:
-        yield
-    finally:
-        _hints.reset(token)
+    return holding(_hints, sizes)
 
 
 def hint(size: Any) -> int:

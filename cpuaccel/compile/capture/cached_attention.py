@@ -8,8 +8,8 @@ masks of the call that runs: so a graph has no size of the cache, and holds for 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cpuaccel.compile.capture.capture import with_dense_rows
+from cpuaccel.compile.common.context_values import holding
 from cpuaccel.compile.common.plain_calls import are_plain
 
 
@@ -67,15 +69,11 @@ class CachedCall:
                 self._copy = copy_of_cache(cache)
             cache = self._copy
         # A region may write its results in any layout. torch's fast attention needs dense rows.
-        query, key, value = _with_dense_rows(query), _with_dense_rows(key), _with_dense_rows(value)
+        query, key, value = with_dense_rows(query), with_dense_rows(key), with_dense_rows(value)
         key, value = cache.update(key, value, site.layer)
         mask = self.masks if site.mask is None else self.masks[site.mask]
         attended: Tensor = site.attend(site.module, query, key, value, mask, **site.options)[0]
         return attended
-
-
-def _with_dense_rows(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def copy_of_cache(cache: Any) -> Any:
@@ -94,14 +92,9 @@ _REPLACED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 _call: ContextVar[CachedCall | None] = ContextVar("cached_call", default=None)
 
 
-@contextmanager
-def cached_call(call: CachedCall) -> Iterator[None]:
+def cached_call(call: CachedCall) -> AbstractContextManager[None]:
     """Let the attentions of graphs in the block work on the cache of `call`."""
-    token = _call.set(call)
-    try:
-        yield
-    finally:
-        _call.reset(token)
+    return holding(_call, call)
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:

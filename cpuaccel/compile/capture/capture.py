@@ -304,12 +304,13 @@ def _make_attention_rows_dense(graph: Graph) -> None:
     for node in graph.find_nodes(op="call_function", target=torch_fallback.ATTENTION):
         for source in dict.fromkeys(node.args[: torch_fallback.ATTENTION_INPUTS]):
             with graph.inserting_before(node):
-                dense = graph.call_function(_with_dense_rows, (source,))
+                dense = graph.call_function(with_dense_rows, (source,))
             dense.meta["val"] = source.meta["val"]
             node.replace_input_with(source, dense)
 
 
-def _with_dense_rows(tensor: Tensor) -> Tensor:
+def with_dense_rows(tensor: Tensor) -> Tensor:
+    """Return a tensor whose rows are dense, which torch's fast attention needs."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,6 +16,7 @@ from torch import Tensor, nn
 
 from cpuaccel._modules import structure_of
 from cpuaccel.compile.capture.cached_attention import Site, Sites
+from cpuaccel.compile.common.context_values import holding
 
 _IMPLEMENTATION = "cpuaccel"
 """The name of the attention function that calls cpuaccel::cached_attention."""
@@ -55,7 +54,7 @@ class Decoder(nn.Module):
         trace = _Trace(marks)
         if not self.sites.found:
             self.sites.found = trace.sites  # cached_attention reads it in this call
-        with _tracing(trace):
+        with holding(_trace, trace):
             output = self.model(
                 input_ids=tokens,
                 position_ids=positions,
@@ -118,15 +117,6 @@ class _Trace:
 
 
 _trace: ContextVar[_Trace | None] = ContextVar("trace", default=None)
-
-
-@contextmanager
-def _tracing(trace: _Trace) -> Iterator[None]:
-    token = _trace.set(trace)
-    try:
-        yield
-    finally:
-        _trace.reset(token)
 
 
 def _passing_cache(trace: _Trace) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,7 @@ from cpuaccel._compat import (
     tree_unflatten,
 )
 from cpuaccel._modules import tensors_of
+from cpuaccel.compile.common.context_values import holding
 
 _torch_export: Any = torch.export
 _shapes: Any = _torch_shapes  # its annotations lack what is used here
@@ -36,18 +37,13 @@ lock = threading.RLock()
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> AbstractContextManager[None]:
     """Limit traces in the block to this many seconds of thread time.
 
     Raises:
         TimeoutError: the limit was exceeded.
     """
-    token = _deadline.set(time.thread_time() + seconds)
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
+    return holding(_deadline, time.thread_time() + seconds)
 
 
 def check_time() -> None:

@@ -6,9 +6,10 @@ model, or timed against it, has to call the model itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+
+from cpuaccel.compile.common.context_values import holding
 
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
 
@@ -18,11 +19,6 @@ def are_plain() -> bool:
     return _plain.get()
 
 
-@contextmanager
-def plain_calls() -> Iterator[None]:
+def plain_calls() -> AbstractContextManager[None]:
     """Run models themselves in the block."""
-    token = _plain.set(True)
-    try:
-        yield
-    finally:
-        _plain.reset(token)
+    return holding(_plain, True)

@@ -10,13 +10,13 @@ fuses them with the ops around them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
 
 from cpuaccel.compile.bridge import MUTATIONS, QUANTIZED, QUANTIZED_LAYERS, VIEW_OPS
+from cpuaccel.compile.common.context_values import holding
 from cpuaccel.compile.partition import cost_table
 
 ELEMENTWISE = "elementwise"
@@ -94,35 +94,24 @@ fast, within the noise of medians; one that is cut off from the ops around it ha
 _FUSED_IN_EAGER = frozenset({"attention", "elementwise", "layer_norm", "pool"})
 """Families that are taken beside layers if torch would run the remaining ops one by one."""
 
-_Held = TypeVar("_Held")
-
 _eager: ContextVar[bool] = ContextVar("eager", default=False)
 _packaged: ContextVar[bool] = ContextVar("packaged", default=False)
 _overruled: ContextVar[dict[str, bool] | None] = ContextVar("overruled", default=None)
 
 
-@contextmanager
-def _holding(variable: ContextVar[_Held], value: _Held) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
 def against_eager() -> AbstractContextManager[None]:
     """Choose for graphs whose other ops torch runs one by one, without fusing them."""
-    return _holding(_eager, True)
+    return holding(_eager, True)
 
 
 def for_packages() -> AbstractContextManager[None]:
     """Choose for packages, whose files hold packed weights of the products that are left."""
-    return _holding(_packaged, True)
+    return holding(_packaged, True)
 
 
 def overrule(decisions: dict[str, bool]) -> AbstractContextManager[None]:
     """Take or leave the named families, whatever the table says. Used to measure the table."""
-    return _holding(_overruled, decisions)
+    return holding(_overruled, decisions)
 
 
 def overruled() -> dict[str, bool]:
