@@ -105,8 +105,7 @@ std::unique_ptr<Layer> Layer::create(LayerWeight weight, std::string& reason,
   if (why != nullptr && !layer->forced_ && has_exact()) {
     why = nullptr;
   }
-  // Without VNNI the fallback's sums saturate.
-  if (why != nullptr && options.has_fallback && (layer->forced_ || has_vnni())) {
+  if (why != nullptr && options.has_fallback) {
     reason = why;
     return nullptr;
   }

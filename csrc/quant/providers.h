@@ -49,7 +49,7 @@ Choice choose_kernel(const LayerWeight& layer, const Int8Weights& values, const 
 
 // Forces one provider for layers packed from now on; nullopt restores the table.
 CPUACCEL_API void force_provider(std::optional<Provider> provider);
-std::optional<Provider> forced_provider();
+CPUACCEL_API std::optional<Provider> forced_provider();
 
 // True if the library is compiled in and answers.
 CPUACCEL_API bool provider_available(Provider provider);

@@ -8,7 +8,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/isa.h"
 #include "quant/external_provider.h"
+#include "quant/providers.h"
 #include "torch_ao/engine.h"
 
 namespace cpuaccel::torch_ao {
@@ -117,7 +119,9 @@ std::optional<PackedLayer> PackedLayer::create(LayerShape shape, const at::Tenso
   packed.read_quantizer(layer, weight, op, layer.shape.kind == LayerKind::conv_transpose ? 1 : 0);
   packed.read_bias(layer, bias, op);
   layer.values = plain_values(weight);
-  const bool has_fallback = engine_takes(layer.shape, layer.symmetric());
+  // Without VNNI the sums of torch's kernel saturate.
+  const bool is_right = has_vnni() || quant::forced_provider();
+  const bool has_fallback = is_right && engine_takes(layer.shape, layer.symmetric());
   packed.layer_ = quant::Layer::create(std::move(layer), reason, {.has_fallback = has_fallback});
   return packed.layer_ ? std::optional(std::move(packed)) : std::nullopt;
 }
