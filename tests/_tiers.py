@@ -68,6 +68,7 @@ SLOW = {
 FULL_ONLY = {
     "benchmarks/test_bench_comparison.py": "runs whole benchmarks",
     "benchmarks/test_bench_coverage.py": "runs whole benchmarks",
+    "benchmarks/test_bench_decoders.py": "runs whole benchmarks",
     "benchmarks/test_bench_floats.py": "runs whole benchmarks",
     "benchmarks/test_bench_gnn.py": "runs whole benchmarks",
     "benchmarks/test_bench_gnn_blog.py": "runs whole benchmarks",
@@ -97,6 +98,7 @@ FULL_ONLY = {
     "examples/test_serve.py": "starts servers",
     "examples/test_serve_ray.py": "starts servers",
     "examples/test_serve_sentences.py": "starts servers",
+    "examples/test_serve_streams.py": "starts servers",
     "gnn/test_compiled_layers.py": "compiles every PyG layer",
     "ops/test_lstm_autocast.py": "long LSTMs under autocast",
     "quant/legacy/test_run.py": "compiles and exports in processes of their own",

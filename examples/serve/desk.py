@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import traceback
+from collections.abc import AsyncIterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from examples.serve.servable import BadRequest, Servable, parse_json
+from examples.serve.servable import BadRequest, Servable, Streaming, parse_json
 
 MAX_BODY = 1 << 16
 """Largest request body in bytes."""
@@ -33,7 +34,10 @@ class Full(RuntimeError):
 
 
 class Desk:
-    """Answers requests one at a time, in order of arrival; used from one event loop."""
+    """Answers requests one at a time, in order of arrival; used from one event loop.
+
+    Streams take turns: the model's thread makes one part of each.
+    """
 
     def __init__(self, servable: Servable, threads: int, waiting_at_most: int) -> None:
         self.servable = servable
@@ -53,14 +57,31 @@ class Desk:
             return TOO_LARGE
         try:
             return Reply(200, await self.answer(self.servable.read(parse_json(raw))))
-        except BadRequest as error:
-            return Reply(400, error.as_json())
-        except Full as error:
-            return Reply(503, {"error": f"busy: {error}; try again"}, {"Retry-After": "1"})
         except Exception as error:
-            with suppress(OSError):
-                traceback.print_exc(file=sys.stderr)
-            return Reply(500, {"error": f"the model failed: {type(error).__name__}"})
+            return reply_to(error)
+
+    async def stream(self, raw: bytes) -> AsyncIterator[dict[str, object]]:
+        """The parts of the answer to a request whose body is `raw`, from a `Streaming` model.
+
+        It raises what the model and the queue raise; `reply_to` has the reply to that.
+        """
+        assert isinstance(self.servable, Streaming)
+        request = self.servable.read(parse_json(raw))
+        self._enter()
+        loop = asyncio.get_running_loop()
+        parts = self.servable.stream(request)
+        try:
+            while (part := await loop.run_in_executor(self._model, next, parts, None)) is not None:
+                yield part
+        except Exception:
+            self.failed += 1
+            raise
+        else:
+            self.answered += 1
+        finally:
+            # The client may have left while a part is made. The stream is closed after that.
+            end = self._model.submit(getattr(parts, "close", lambda: None))
+            end.add_done_callback(lambda _: loop.call_soon_threadsafe(self._leave))
 
     async def answer(self, request: Any) -> dict[str, object]:
         """Runs the model on a request.
@@ -68,11 +89,8 @@ class Desk:
         Raises:
             Full: the queue is full.
         """
-        if self._inside == self._room:
-            self.refused += 1
-            raise Full(f"{self._room - 1} requests wait, and no more may")
+        self._enter()
         loop = asyncio.get_running_loop()
-        self._inside += 1
         work: Future[dict[str, object]] = self._model.submit(self.servable.answer, request)
         # Runs even if the client has disconnected: the place is free only when the work is done.
         work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._leave))
@@ -84,9 +102,26 @@ class Desk:
         self.answered += 1
         return answer
 
+    def _enter(self) -> None:
+        if self._inside == self._room:
+            self.refused += 1
+            raise Full(f"{self._room - 1} requests wait, and no more may")
+        self._inside += 1
+
     def _leave(self) -> None:
         self._inside -= 1
 
     def close(self) -> None:
         """Ends the thread when all accepted work is done."""
         self._model.shutdown()
+
+
+def reply_to(error: Exception) -> Reply:
+    """The reply to a request that raised `error`; called where it is handled."""
+    if isinstance(error, BadRequest):
+        return Reply(400, error.as_json())
+    if isinstance(error, Full):
+        return Reply(503, {"error": f"busy: {error}; try again"}, {"Retry-After": "1"})
+    with suppress(OSError):
+        traceback.print_exc(file=sys.stderr)
+    return Reply(500, {"error": f"the model failed: {type(error).__name__}"})

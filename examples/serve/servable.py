@@ -2,8 +2,8 @@
 
 import importlib
 import json
-from collections.abc import Collection
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol, runtime_checkable
 
 
 class BadRequest(ValueError):
@@ -37,6 +37,16 @@ class Servable(Protocol):
     def warm(self) -> None: ...
     def read(self, body: object) -> Any: ...
     def answer(self, request: Any) -> dict[str, object]: ...
+
+
+@runtime_checkable
+class Streaming(Servable, Protocol):
+    """A model that answers in parts. `stream` replaces `answer`: each part is sent when it comes.
+
+    The streams of several requests take turns on the model's thread, one part each.
+    """
+
+    def stream(self, request: Any) -> Iterator[dict[str, object]]: ...
 
 
 def make(name: str, form: str) -> Servable:

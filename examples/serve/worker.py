@@ -1,17 +1,19 @@
 """A worker process of the server: HTTP on an event loop, the model on a second thread."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
 
 from aiohttp import web
 
 from examples.serve import smaps
-from examples.serve.desk import MAX_BODY, TOO_LARGE, Desk, Reply
-from examples.serve.servable import Servable
+from examples.serve.desk import MAX_BODY, TOO_LARGE, Desk, Reply, reply_to
+from examples.serve.servable import Servable, Streaming
 
 _BACKLOG = 1024
 
@@ -76,12 +78,36 @@ class _Worker:
         await runner.cleanup()
         self._desk.close()
 
-    async def _post(self, request: web.Request) -> web.Response:
+    async def _post(self, request: web.Request) -> web.StreamResponse:
         try:
             raw = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return self._send(TOO_LARGE)
+        if isinstance(self._servable, Streaming):
+            return await self._stream(request, raw)
         return self._send(await self._desk.reply(raw))
+
+    async def _stream(self, request: web.Request, raw: bytes) -> web.StreamResponse:
+        """Sends each part of an answer as a line of JSON. A late error is the last line."""
+        headers = {"X-Worker": str(self._number), "Content-Type": "application/x-ndjson"}
+        response = web.StreamResponse(headers=headers)
+        async with aclosing(self._desk.stream(raw)) as parts:
+            try:
+                async for part in parts:
+                    if not response.prepared:
+                        await response.prepare(request)
+                    await response.write(_line(part))
+            except ConnectionError:
+                return response  # the client has disconnected
+            except Exception as error:
+                reply = reply_to(error)
+                if not response.prepared:
+                    return self._send(reply)
+                await response.write(_line(reply.body))
+        if not response.prepared:
+            await response.prepare(request)
+        await response.write_eof()
+        return response
 
     async def _status(self, _: web.Request) -> web.Response:
         desk = self._desk
@@ -98,6 +124,10 @@ class _Worker:
     def _send(self, reply: Reply) -> web.Response:
         headers = {"X-Worker": str(self._number), **reply.headers}
         return web.json_response(reply.body, status=reply.status, headers=headers)
+
+
+def _line(part: Mapping[str, object]) -> bytes:
+    return json.dumps(part).encode() + b"\n"
 
 
 def _parent_ended(loop: asyncio.AbstractEventLoop, lifeline: int, stop: asyncio.Event) -> None:

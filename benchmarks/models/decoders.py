@@ -1,0 +1,241 @@
+"""Times decoders of transformers: a token after a context, and prompts.
+
+Columns `torch` and `inductor` have cpuaccel off: the model in eager mode, and its forward under
+torch.compile with a static cache. `cpuaccel` is the model in eager mode with it on, `optimized`
+what `cpuaccel.optimize(model)` returns. `llama_cpp` is llama.cpp (fp32, bf16, f16; Q8_0 and Q4_0
+for 8 and 4 bits, which round rows to 8 bits).
+
+A row is a model, a format and a number of tokens in the cache; "prompt 512" is a prompt of 512
+tokens. Weights are random. For a token, notes say which share of the read bandwidth `optimized`
+has, counted in bytes of packed weights, keys and values. Bandwidth is measured in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks import _machine, _plugin
+from benchmarks._arguments import (
+    add_json,
+    add_names,
+    add_rounds,
+    add_threads,
+    make_parser,
+    positive,
+    positives,
+)
+from benchmarks._report import Ratio, Report, Row, not_measured
+from benchmarks._timing import Contender, Sample, side_by_side
+from benchmarks.models import _decoders, _llama_cpp
+
+COLUMNS = ("torch", "inductor", "cpuaccel", "optimized", "llama_cpp")
+_OFF = ("torch", "inductor", "llama_cpp")
+_SHOWN = ("torch", "cpuaccel", "optimized", "llama_cpp")
+
+Decode = Callable[[int, int], float]
+"""Takes the number of tokens in the cache and of new tokens; returns seconds for each new token."""
+Prompt = Callable[[int], float]
+"""Takes the number of tokens of a prompt; returns seconds."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parses `arguments`, measures, and prints or writes the results."""
+    options = _parser().parse_args(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    if reason := _decoders.missing():
+        raise SystemExit(reason)
+    reasons = {each: _reason(each) for each in options.columns}
+    columns = [each for each in options.columns if not reasons[each]]
+    report = Report(
+        title="decoders, seconds of a token or of a prompt, median latency",
+        facts=_machine.describe(),
+        columns=columns,
+        ratios=[Ratio("optimized", each) for each in columns if each != "optimized"],
+        notes=not_measured({name: reason for name, reason in reasons.items() if reason}),
+    )
+    with torch.no_grad():
+        for model, name in itertools.product(options.models, options.formats):
+            _measure(model, name, columns, options, report)
+    report.print(_machine.console())
+
+
+def _reason(column: str) -> str:
+    if column in _OFF:
+        return _llama_cpp.missing() if column == "llama_cpp" else ""
+    return _plugin.missing()
+
+
+def _measure(
+    name: str, number_format: str, columns: list[str], options: argparse.Namespace, report: Report
+) -> None:
+    """Add the rows of one model in one format."""
+    model = _decoders.build(name, options.layers)
+    made: dict[str, Any] = {}
+    if "llama_cpp" in columns and _llama_cpp.has(number_format):
+        positions = max(*options.contexts, *options.prompts, 0, 0) + 2 * options.tokens
+        made["llama_cpp"] = _llama_cpp.Model(name, model, number_format, positions)
+    model = _decoders.in_format(model, number_format)
+    made |= {each: TorchModel(model, each) for each in columns if each != "llama_cpp"}
+    size = _decoders.weight_bytes(model, number_format)
+    for context in options.contexts:
+        steps = {column: _step(each, context, options.tokens) for column, each in made.items()}
+        samples, bandwidth = _in_turns(steps, options)
+        cache = _decoders.cache_bytes(_decoders.filled_cache(model, 1)) * context
+        title = f"{name} {number_format} at {context}"
+        report.rows.append(Row(title, samples, {"bytes": size + cache, "bandwidth": bandwidth}))
+        if "optimized" in samples:
+            rate = (size + cache) / samples["optimized"].median
+            report.notes.append(
+                f"{title}: {(size + cache) / 1e6:.0f} MB, {rate / 1e9:.1f} GB/s, "
+                f"{100 * rate / bandwidth:.0f} % of {bandwidth / 1e9:.1f} GB/s"
+            )
+        _write(report, options)
+    for tokens in options.prompts:
+        prompts = {column: _prompt(each, tokens) for column, each in made.items()}
+        samples, _ = _in_turns(prompts, options)
+        report.rows.append(Row(f"{name} {number_format} prompt {tokens}", samples))
+        _write(report, options)
+
+
+def _write(report: Report, options: argparse.Namespace) -> None:
+    if options.json:
+        report.write_json(options.json)
+
+
+def _step(model: Any, context: int, tokens: int) -> Callable[[], float]:
+    return lambda: model.decode(context, tokens)
+
+
+def _prompt(model: Any, tokens: int) -> Callable[[], float]:
+    return lambda: model.prompt(tokens)
+
+
+def _in_turns(
+    runs: dict[str, Callable[[], float]], options: argparse.Namespace
+) -> tuple[dict[str, Sample], float]:
+    """Return the samples of runs that take turns, and the read bandwidth in bytes a second.
+
+    Each run returns its seconds. The first round only warms up.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    bandwidths = []
+    for run in runs.values():
+        run()
+    end = time.perf_counter() + options.budget
+    for number in range(options.rounds):
+        if number >= 3 and time.perf_counter() > end:
+            break
+        bandwidths.append(_bandwidth())
+        for name, run in runs.items():
+            seconds[name].append(run())
+    samples = {name: Sample(tuple(each)) for name, each in seconds.items()}
+    return samples, statistics.median(bandwidths)
+
+
+def _bandwidth() -> float:
+    """Measure the bytes that torch's threads read from memory a second."""
+    if _plugin.missing():
+        return float("nan")
+    from cpuaccel import _native
+
+    size = 4 * _machine.last_cache()
+    read = Contender(_native.load().reading(size))
+    return size / side_by_side({"read": read}, rounds=5, budget=0.3)["read"].median
+
+
+class TorchModel:
+    """A model of transformers, as one of the columns runs it."""
+
+    def __init__(self, model: Any, column: str) -> None:
+        self._column, self._model = column, model
+        self._caches: dict[int, Any] = {}
+        self._call = model
+        if column == "optimized":
+            import cpuaccel
+
+            # No time for the comparison with the model: the plan runs, whatever is faster.
+            self._call = cpuaccel.optimize(model, time_budget=0)
+        elif column == "inductor":
+            self._call = torch.compile(model.forward)
+
+    def decode(self, context: int, tokens: int) -> float:
+        """Return the seconds of a token: the mean of `tokens` after `context` others."""
+        with _plugin.enabled(self._column not in _OFF):
+            cache = self._cache(context, tokens)
+            token = torch.ones((1, 1), dtype=torch.int64)
+            self._call(token, past_key_values=cache)  # it may make room in the cache
+            begin = time.perf_counter()
+            for _ in range(tokens):
+                self._call(token, past_key_values=cache)
+            return (time.perf_counter() - begin) / tokens
+
+    def prompt(self, tokens: int) -> float:
+        """Return the seconds of a prompt: the scores of its last token, and a cache."""
+        numbers = torch.randint(2, 100, (1, tokens), generator=torch.Generator().manual_seed(0))
+        with _plugin.enabled(self._column not in _OFF):
+            begin = time.perf_counter()
+            self._call(numbers, use_cache=True, logits_to_keep=1)
+            return time.perf_counter() - begin
+
+    def _cache(self, context: int, tokens: int) -> Any:
+        if context not in self._caches:
+            self._caches = {context: _decoders.filled_cache(self._model, context)}
+        if self._column != "inductor":
+            return copy.deepcopy(self._caches[context])
+        from transformers import StaticCache
+
+        static = StaticCache(config=self._model.config, max_cache_len=context + tokens + 1)
+        for number, layer in enumerate(self._caches[context].layers):
+            static.update(layer.keys, layer.values, number)
+        return static
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser(__spec__, __doc__)
+    real = [each for each in _decoders.CONFIGS if each != "tiny"]
+    parser.add_argument(
+        "--models",
+        type=_known_models,
+        default=real,
+        metavar="A,B",
+        help=f"names from {','.join(_decoders.CONFIGS)} (default: all but tiny)",
+    )
+    add_names(parser, "--formats", _decoders.FORMATS, "format")
+    add_names(parser, "--columns", COLUMNS, "column")
+    parser.set_defaults(columns=list(_SHOWN))
+    parser.add_argument("--layers", type=positive, help="layers of each model (default: its own)")
+    for option, of, default in (
+        ("--contexts", "tokens in the cache", [128]),
+        ("--prompts", "tokens of a prompt", [512]),
+    ):
+        shown = ",".join(map(str, default))
+        parser.add_argument(
+            option, type=positives, default=default, metavar="N,N", help=f"{of} (default: {shown})"
+        )
+    parser.add_argument("--tokens", type=positive, default=8, help="new tokens of a round (8)")
+    add_rounds(parser, rounds=9, budget=30.0, of="a row")
+    add_threads(parser)
+    add_json(parser)
+    return parser
+
+
+def _known_models(text: str) -> list[str]:
+    found = [each for each in text.split(",") if each]
+    for name in found:
+        if name not in _decoders.CONFIGS:
+            known = ", ".join(_decoders.CONFIGS)
+            raise argparse.ArgumentTypeError(f"unknown model {name!r}; known: {known}")
+    return found
+
+
+if __name__ == "__main__":
+    main()
