@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed (examples/serve/requirements.txt)")
 
-from examples.serve import decoder
 from test_serve import Server, ask, serving, wait_for
+
+from examples.serve import decoder
 
 _PATIENCE = 100.0
 _COUNT = ("--workers", "1", "--model", "_streamed_count:Count")
