@@ -3,7 +3,7 @@
 Columns `torch` and `inductor` have cpuaccel off: the model in eager mode, and its forward under
 torch.compile with a static cache. `cpuaccel` is the model in eager mode with it on, `optimized`
 what `cpuaccel.optimize(model)` returns. `llama_cpp` is llama.cpp (fp32, bf16, f16; Q8_0 and Q4_0
-for 8 and 4 bits, which round rows to 8 bits).
+for 8 and 4 bits, which round rows to 8 bits), `openvino` OpenVINO (its own codes of 8 and 4 bits).
 
 A row is a model, a format and a number of tokens in the cache; "prompt 512" is a prompt of 512
 tokens. Weights are random. For a token, notes say which share of the read bandwidth `optimized`
@@ -34,11 +34,12 @@ from benchmarks._arguments import (
 )
 from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Contender, Sample, side_by_side
-from benchmarks.models import _decoders, _llama_cpp
+from benchmarks.models import _decoders, _llama_cpp, _openvino_decoder
 
-COLUMNS = ("torch", "inductor", "cpuaccel", "optimized", "llama_cpp")
-_OFF = ("torch", "inductor", "llama_cpp")
-_SHOWN = ("torch", "cpuaccel", "optimized", "llama_cpp")
+COLUMNS = ("torch", "inductor", "cpuaccel", "optimized", "llama_cpp", "openvino")
+_PEERS = {"llama_cpp": _llama_cpp, "openvino": _openvino_decoder}
+_OFF = ("torch", "inductor", *_PEERS)
+_SHOWN = tuple(each for each in COLUMNS if each != "inductor")
 
 Decode = Callable[[int, int], float]
 """Takes the number of tokens in the cache and of new tokens; returns seconds for each new token."""
@@ -65,13 +66,14 @@ def main(arguments: list[str] | None = None) -> None:
     with torch.no_grad():
         for model, name in itertools.product(options.models, options.formats):
             _measure(model, name, columns, options, report)
+    report.notes += [_PEERS[each].note() for each in columns if each in _PEERS]
     report.print(_machine.console())
 
 
 def _reason(column: str) -> str:
-    if column in _OFF:
-        return _llama_cpp.missing() if column == "llama_cpp" else ""
-    return _plugin.missing()
+    if column in _PEERS:
+        return _PEERS[column].missing()
+    return "" if column in _OFF else _plugin.missing()
 
 
 def _measure(
@@ -83,8 +85,10 @@ def _measure(
     if "llama_cpp" in columns and _llama_cpp.has(number_format):
         positions = max(*options.contexts, *options.prompts, 0, 0) + 2 * options.tokens
         made["llama_cpp"] = _llama_cpp.Model(name, model, number_format, positions)
+    if "openvino" in columns:
+        made["openvino"] = _openvino_decoder.Model(model, number_format)
     model = _decoders.in_format(model, number_format)
-    made |= {each: TorchModel(model, each) for each in columns if each != "llama_cpp"}
+    made |= {each: TorchModel(model, each) for each in columns if each not in _PEERS}
     size = _decoders.weight_bytes(model, number_format)
     for context in options.contexts:
         steps = {column: _step(each, context, options.tokens) for column, each in made.items()}
