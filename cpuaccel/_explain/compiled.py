@@ -13,7 +13,7 @@ from cpuaccel._compat import DYNAMO_MODULE
 from cpuaccel._explain.explanation import Row
 
 _EAGER_PLANS = "cpuaccel.compile.frontend.eager_plans"
-_GENERATING = "cpuaccel.compile.frontend.generating_models"
+_SAME_CLASS = "cpuaccel.compile.frontend.same_class"
 
 
 def compiled_rows(module: Any, path: str = "") -> Iterator[Row] | None:
@@ -26,9 +26,9 @@ def compiled_rows(module: Any, path: str = "") -> Iterator[Row] | None:
     if optimized is not None:
         reports = list(optimized.reports)
         return _rows(reports, "torch", path) if reports else None
-    generating = _generating(module)
-    if generating is not None:
-        reports = [each for made in generating.captures().values() for each in made.reports]
+    plans = _plans(module)
+    if plans is not None:
+        reports = [each for made in plans.captures().values() for each in made.reports]
         return _rows(reports, "torch", path) if reports else None
     loading: Any = sys.modules.get("cpuaccel.compile.package.load")
     if loading is not None and isinstance(module, loading.Loaded):
@@ -52,9 +52,9 @@ def optimized_footer(model: nn.Module) -> Iterator[str]:
     """Yield the verdicts of `cpuaccel.optimize` on `model` and its submodules."""
     modules: Any = model.modules()
     for module in modules:
-        generating = _generating(module)
-        if generating is not None:
-            yield from (f"optimize: {remark}" for remark in generating.remarks())
+        plans = _plans(module)
+        if plans is not None:
+            yield from (f"optimize: {remark}" for remark in plans.remarks())
         optimized = _optimized(module)
         if optimized is not None:
             yield from (f"optimize: {verdict}" for verdict in optimized.verdicts)
@@ -85,10 +85,10 @@ def _optimized(module: object) -> Any:
     return None if plans is None else plans.plans_of(module)
 
 
-def _generating(module: object) -> Any:
-    """Return the plans of an optimized model that generates; None for any other module."""
-    generating: Any = sys.modules.get(_GENERATING)
-    return None if generating is None else generating.plans_of(module)
+def _plans(module: object) -> Any:
+    """Return the plans of an optimized model of transformers; None for any other module."""
+    same_class: Any = sys.modules.get(_SAME_CLASS)
+    return None if same_class is None else same_class.plans_of(module)
 
 
 def _is_optimized(module: object) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import cpuaccel
 from compile._compiled import needs_onednn
-from cpuaccel.compile.frontend import generating_models
+from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.generating_models import GenerationPlans
 
 try:
@@ -82,8 +82,8 @@ def _fallbacks() -> dict[str, int]:
 
 
 def _plans(fast: Any) -> GenerationPlans:
-    found = generating_models.plans_of(fast)
-    assert found is not None
+    found = same_class.plans_of(fast)
+    assert isinstance(found, GenerationPlans)
     return found
 
 

@@ -8,29 +8,21 @@ captured; the captures do not depend on the cache.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import sys
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cpuaccel import _engine_state, _log, _native
-from cpuaccel.compile.capture import training_mode
+from cpuaccel import _log
 from cpuaccel.compile.capture.cached_attention import CachedCall, cached_call, copy_of_cache
 from cpuaccel.compile.capture.decoder import Decoder, cache_argument
-from cpuaccel.compile.capture.module_attributes import (
-    AttributeSnapshot,
-    ChangeCounter,
-    layer_with_hooks,
-)
-from cpuaccel.compile.frontend.optimized_module import Optimized, is_transformed
-from cpuaccel.compile.validate.comparison import Difference, compare
+from cpuaccel.compile.capture.module_attributes import layer_with_hooks
+from cpuaccel.compile.frontend import same_class
+from cpuaccel.compile.frontend.optimized_module import Optimized
 
 PROMPT, STEP = "prompts", "steps"
 
@@ -40,73 +32,14 @@ _SIZES = 60.0
 MAX_BATCHES = 4
 """Number of batch sizes whose steps have captures."""
 
-_PLANS = "_cpuaccel_plans"
-_HOOKS = (
-    *("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
-    *("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"),
-)
 
-
-def generates(model: nn.Module) -> bool:
+def generates(model: Any) -> bool:
     """Say whether a model is of transformers and generates tokens."""
-    transformers: Any = sys.modules.get("transformers")
-    if transformers is None or not hasattr(type(model), "generate"):
-        return False
-    return isinstance(model, transformers.PreTrainedModel) and bool(model.can_generate())
-
-
-def optimized(model: Any, time_budget: float, sizes_budget: float) -> Any:
-    """Return a module that is used as `model` is, and runs plans where they hold."""
-    cls: Any = type(model)
-    found = object.__new__(_class_of(cls))
-    # It shares the dictionaries of weights and layers with the model.
-    found.__dict__.update(vars(model))
-    found.__dict__.pop("forward", None)
-    found.__dict__.update((name, OrderedDict()) for name in _HOOKS if name in vars(model))
-    found.__dict__[_PLANS] = GenerationPlans(model, time_budget, sizes_budget)
-    return found
-
-
-def plans_of(module: object) -> GenerationPlans | None:
-    """Return the plans of a result of `optimized`; None for anything else."""
-    found = getattr(module, "__dict__", {}).get(_PLANS)
-    return found if isinstance(found, GenerationPlans) else None
-
-
-@functools.cache
-def _class_of(cls: Any) -> Any:
-    """Return a subclass of a model's class with another forward, and the same name."""
-
-    @functools.wraps(cls.forward)
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__[_PLANS].run(args, kwargs)
-
-    def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__[_PLANS].model.save_pretrained(*args, **kwargs)
-
-    def train(self: Any, mode: bool = True) -> Any:
-        self.__dict__[_PLANS].model.train(mode)
-        return cls.train(self, mode)
-
-    def again(self: Any) -> Any:
-        plans = self.__dict__[_PLANS]
-        return optimized, (plans.model, plans.time_budget, plans.sizes_budget)
-
-    def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-        plans = self.__dict__[_PLANS]
-        return optimized(copy.deepcopy(plans.model, memo), plans.time_budget, plans.sizes_budget)
-
-    methods = {
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "__doc__": cls.__doc__,
-        "forward": forward,
-        "save_pretrained": functools.wraps(cls.save_pretrained)(save_pretrained),
-        "train": train,
-        "__reduce__": again,
-        "__deepcopy__": deepcopy,
-    }
-    return type(cls.__name__, (cls,), methods)
+    return (
+        same_class.is_of_transformers(model)
+        and hasattr(model, "generate")
+        and bool(model.can_generate())
+    )
 
 
 @dataclass(frozen=True)
@@ -127,25 +60,14 @@ class _Arguments:
         return PROMPT if tokens > 1 else f"{STEP} of {batch}"
 
 
-class GenerationPlans:
+class GenerationPlans(same_class.Plans):
     """The captures of one model: one for prompts of any length, one for single tokens."""
 
-    def __init__(self, model: Any, time_budget: float, sizes_budget: float) -> None:
-        self.model = model
-        self.time_budget, self.sizes_budget = time_budget, sizes_budget
-        self._names = tuple(inspect.signature(type(model).forward).parameters)[1:]
-        self._lock = threading.RLock()
-        self._changes = ChangeCounter()
-        self._gave_up = ""
-        self._reset()
-
     def _reset(self) -> None:
-        self._attributes: AttributeSnapshot | None = None
-        self._attention = None
+        super()._reset()
         self._decoder: Decoder | None = None
         self._output: Any = None
         self._captures: dict[str, Optimized] = {}
-        self.differences: dict[str, Difference] = {}
         self._reasons: dict[Any, str] = {}
 
     def captures(self) -> dict[str, Optimized]:
@@ -162,37 +84,15 @@ class GenerationPlans:
         reasons = {f"{key[0]}: the model runs: {why}" for key, why in self._reasons.items() if why}
         return [*found, *sorted(reasons), *filter(None, [self._gave_up])]
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what the model returns."""
-        if is_transformed():
-            return self.model(*args, **kwargs)
-        given = self._reason() or self._bound(args, kwargs)
-        if not isinstance(given, str):
-            found = self._call(given, args, kwargs)
-            if not isinstance(found, str):
-                return found
-            given = found
-        _native.load().count_fallback("optimize", given)
-        return self.model(*args, **kwargs)
-
-    def _reason(self) -> str:
-        """Return why the model runs, whatever the arguments are; "" if it need not."""
-        if not _engine_state.is_enabled():
-            return "cpuaccel is off"
-        if training_mode.in_training(self.model):
-            return "the model is in training mode"
-        if torch.is_grad_enabled() and any(each.requires_grad for each in self.model.parameters()):
-            return "weights require gradients: call it under torch.no_grad()"
-        if torch.is_autocast_enabled("cpu"):
-            return "autocast is on"
+    def call(self, method: str, given: dict[str, Any], plain: Any) -> Any:
+        """Return the output of a call, or why no capture can run it."""
         if self.model.config.is_encoder_decoder:
             return "the model has an encoder"
-        return self._gave_up
+        bound = self._bound(given)
+        return bound if isinstance(bound, str) else self._call(bound, plain)
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments | str:
+    def _bound(self, given: dict[str, Any]) -> _Arguments | str:
         """Return the arguments of a call, or why no capture can run it."""
-        given: dict[str, Any] = dict(zip(self._names, args, strict=False))
-        given.update(kwargs)
         tokens = given.pop("input_ids", None)
         mask = given.pop("attention_mask", None)
         positions = given.pop("position_ids", None)
@@ -222,7 +122,7 @@ class GenerationPlans:
             keep = 0
         return _Arguments(tokens, mask, positions, cache, uses_cache, keep)
 
-    def _call(self, given: _Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, given: _Arguments, plain: Any) -> Any:
         """Return the output of a call, or why no capture can run it."""
         cache = given.cache
         transformers: Any = sys.modules["transformers"]
@@ -235,7 +135,7 @@ class GenerationPlans:
         if key not in self._reasons:
             with self._lock:
                 if key not in self._reasons:
-                    return self._first_call(key, given, cache, args, kwargs)
+                    return self._first_call(key, given, cache, plain)
         if self._reasons[key]:
             return self._reasons[key]
         positions = self._positions(given, cache)
@@ -248,33 +148,11 @@ class GenerationPlans:
         self._changes.serve()
         return self._made_output(scores, cache if given.returns_cache else None)
 
-    def _check_model(self) -> None:
-        """Forget all captures if the model has changed."""
-        attributes = self._attributes
-        if attributes is None or (
-            attributes.is_unchanged() and self._attention == _attention_of(self.model)
-        ):
-            return
-        with self._lock:
-            if many := self._changes.too_many(attributes):
-                self._gave_up = f"the model {many}"
-                _log.logger.warning("optimize: the model runs from now on: %s", self._gave_up)
-            self._reset()
-
-    def _first_call(
-        self,
-        key: Any,
-        given: _Arguments,
-        cache: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def _first_call(self, key: Any, given: _Arguments, cache: Any, plain: Any) -> Any:
         """Return the output of the model. Compare the decoder with it, and capture the decoder."""
         before = copy_of_cache(cache)
-        output = self.model(*args, **kwargs)
-        if self._attributes is None:
-            self._attributes = AttributeSnapshot(self.model)
-            self._attention = _attention_of(self.model)
+        output = plain()
+        self._remember_model()
         try:
             reason = self._tried(given, before, output)
         except Exception as error:
@@ -305,8 +183,7 @@ class GenerationPlans:
                 scores = decoder(*inputs, **keep)
             found = {"logits": scores, "cache": _tensors_of(tried)}
             expected = {"logits": made["logits"], "cache": _tensors_of(made.get(name, tried))}
-            difference = compare(found, expected, _arithmetic(self.model), lambda error: None)
-            self.differences[given.kind] = difference
+            difference = self._difference(given.kind, found, expected)
             if not difference.is_within:
                 return f"the decoder's results exceed the error bound: {difference}"
             if given.kind not in self._captures:
@@ -367,14 +244,6 @@ def _parameters_of(function: Any) -> frozenset[str]:
 
 def _keeping(given: _Arguments) -> dict[str, int]:
     return {"logits_to_keep": given.logits_to_keep} if given.logits_to_keep else {}
-
-
-def _attention_of(model: Any) -> Any:
-    return getattr(model.config, "_attn_implementation", None)
-
-
-def _arithmetic(model: Any) -> str:
-    return "bf16" if model.dtype in (torch.bfloat16, torch.float16) else "fp32"
 
 
 def _tensors_of(cache: Any) -> list[tuple[Any, Any]]:

@@ -10,7 +10,7 @@ from torch import nn
 
 from cpuaccel._arguments import checked_inputs
 from cpuaccel.compile.capture import input_signature, training_mode
-from cpuaccel.compile.frontend import generating_models, quantized_or_float
+from cpuaccel.compile.frontend import known_models, quantized_or_float
 from cpuaccel.compile.frontend.capture_maker import SIZES_BUDGET, TIME_BUDGET
 from cpuaccel.compile.frontend.optimized_module import Optimized
 
@@ -64,17 +64,18 @@ def optimize(
     made in the call, for up to 16 input signatures. If that takes longer than two seconds, the
     model itself runs, and `capture_for` of the result makes a plan for given inputs.
 
-    A model of transformers that generates needs no example inputs. The result then has the class,
-    the attributes and `generate` of the model. Its first prompt and its first step are compared and
-    timed; one plan runs prompts of any length, and one for each batch size the steps.
+    Models of transformers, `SentenceTransformer` and `CrossEncoder` need no example inputs. The
+    result then has the class and the attributes of the model. One plan runs all batch sizes and
+    lengths; it is compared and timed in the first call. For models that generate, one plan runs
+    prompts of any length, and one for each batch size the steps.
 
     Models that draw random numbers are compared with the same random numbers. The model itself runs
     if the plan draws them in another order, and if the model's results are not reproducible.
 
     Args:
         model: a model in eval mode, of fp32, bf16 or fp16, or from convert_fx.
-        example_inputs: a tuple of the positional arguments of a call. Models of transformers that
-            generate need none.
+        example_inputs: a tuple of the positional arguments of a call. Models of transformers
+            need none.
         example_kwargs: its keyword arguments.
         fp32: the model that `model` was quantized from. It is timed too; the result runs the faster
             of the two, and has it as `model`.
@@ -97,8 +98,8 @@ def optimize(
     _check_budget("time_budget", time_budget)
     _check_budget("sizes_budget", sizes_budget)
     has_example = example_inputs is not None or example_kwargs is not None
-    if not has_example and fp32 is None and generating_models.generates(model):
-        return generating_models.optimized(model, time_budget, sizes_budget)
+    if not has_example and fp32 is None and known_models.is_known(model):
+        return known_models.optimized(model, time_budget, sizes_budget)
     args, kwargs = _all_checked(example_inputs, example_kwargs)
     if fp32 is not None:
         return quantized_or_float.faster_of(model, fp32, args, kwargs, time_budget, sizes_budget)
