@@ -252,17 +252,6 @@ def test_explain_shows_the_plans(pair: tuple[Any, Any]) -> None:
     assert any(line.startswith("optimize: steps of 1: ") for line in explained.footer)
 
 
-def test_an_encoder_decoder_runs_itself() -> None:
-    config = transformers.T5Config(
-        vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4
-    )
-    config.decoder_start_token_id = 0
-    model = transformers.T5ForConditionalGeneration(config).eval()
-    fast = cpuaccel.optimize(model)
-    _assert_same_tokens(model, fast, _prompt())
-    assert set(_fallbacks()) == {"optimize: the model has an encoder"}
-
-
 def test_other_models_need_example_inputs() -> None:
     with pytest.raises(TypeError, match="example_inputs"):
         cpuaccel.optimize(nn.Linear(2, 2).eval())

@@ -106,7 +106,7 @@ def _load() -> None:
     _native.load()
     for name in ("resize", "saved_linear", "intx_embedding", *_MODULES_OF_LINEAR):
         importlib.import_module(f"cpuaccel._ops.{name}")
-    importlib.import_module("cpuaccel.compile.capture.cached_attention")
+    importlib.import_module("cpuaccel.compile.capture.cross_attention")  # and cached_attention
 
 
 def _ops_on_tensors() -> set[str]:
@@ -144,8 +144,8 @@ _OF_GRAPHS = {
 """Checked in tests/gnn, except the kept_ ones: only eager code calls them, for cached results."""
 _REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
 _OF_REGIONS = set(_REGIONS) if has_onednn() else set()
-_OF_COMPILED = {"cached_attention", "resize", *_OF_REGIONS}
-"""Checked in tests/compile: cached_attention runs in calls of its model only, Dynamo's graphs have
+_OF_COMPILED = {"cached_attention", "cross_attention", "resize", *_OF_REGIONS}
+"""Checked in tests/compile: attentions run in calls of their model only, Dynamo's graphs have
 resize, and graph_region_by_torch runs torch's ops."""
 _WITHOUT_FRONT_END = _PLAIN
 """Ops that a build without the front end for quantized tensors has, too."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
@@ -44,23 +46,23 @@ class Decoder(nn.Module):
         self.cache_name = cache_argument(type(model))
         self.sites = Sites()
         self.mask_names = tuple(masks) if isinstance(masks, dict) else None
-        _replace_attention(self.model)
+        replace_attention(self.model)
         self.training = model.training
 
     def forward(self, tokens: Tensor, positions: Tensor, logits_to_keep: int = 0) -> Tensor:
         """Return the scores of the last `logits_to_keep` tokens; 0: those of all tokens."""
-        marks: dict[str | None, Tensor] = {name: _mark() for name in self.mask_names or (None,)}
+        marks: dict[str | None, Tensor] = {name: mask_mark() for name in self.mask_names or (None,)}
         keep = {"logits_to_keep": logits_to_keep} if logits_to_keep else {}
         trace = _Trace(marks)
         if not self.sites.found:
             self.sites.found = trace.sites  # cached_attention reads it in this call
-        with holding(_trace, trace):
+        with tracing(trace):
             output = self.model(
                 input_ids=tokens,
                 position_ids=positions,
                 attention_mask=marks if self.mask_names else marks[None],
                 use_cache=True,
-                **{self.cache_name: _passing_cache(trace)},
+                **{self.cache_name: passing_cache(trace)},
                 **keep,
             )
         if len(trace.sites) != len(self.sites.found):
@@ -82,7 +84,7 @@ def cache_argument(model: Any) -> str:
     raise Unsupported("its forward has no cache")
 
 
-def _mark() -> Tensor:
+def mask_mark() -> Tensor:
     """Return a tensor that models of transformers take for a finished mask, by its dimensions."""
     return torch.ones((1, 1, 1, 1), dtype=torch.bool)
 
@@ -99,8 +101,10 @@ class _Trace:
         """Take what an attention gives to the cache."""
         self._updated = (layer, key, value)
 
-    def attend(self, module: Any, key: Any, value: Any, mask: Any, options: Any) -> int:
-        """Take what an attention gives to the attention function; return the site's number."""
+    def attend(
+        self, module: Any, query: Tensor, key: Any, value: Any, mask: Any, options: Any
+    ) -> Tensor:
+        """Take what an attention gives to the attention function, and return its result."""
         layer, updated_key, updated_value = self._updated
         self._updated = (-1, None, None)
         if updated_key is not key or updated_value is not value:
@@ -108,18 +112,36 @@ class _Trace:
         names = [name for name, mark in self._marks.items() if mark is mask]
         if not names:
             raise Unsupported("an attention has another mask than transformers makes for the model")
-        kept = {name: each for name, each in options.items() if name not in _UNREAD}
-        for name, each in kept.items():
-            if not isinstance(each, _PLAIN):
-                raise Unsupported(f"an attention with {name}, a {type(each).__name__}")
-        self.sites.append(Site(module, _attention_of(module), layer, names[0], kept))
-        return len(self.sites) - 1
+        kept = plain_options(options)
+        self.sites.append(Site(module, attention_of(module), layer, names[0], kept))
+        attended: Tensor = torch.ops.cpuaccel.cached_attention(
+            query, key, value, len(self.sites) - 1
+        )
+        return attended
 
 
-_trace: ContextVar[_Trace | None] = ContextVar("trace", default=None)
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an attention gives to the attention function beside tensors.
+
+    Raises:
+        Unsupported: it gives something else, such as a bias.
+    """
+    kept = {name: each for name, each in options.items() if name not in _UNREAD}
+    for name, each in kept.items():
+        if not isinstance(each, _PLAIN):
+            raise Unsupported(f"an attention with {name}, a {type(each).__name__}")
+    return kept
 
 
-def _passing_cache(trace: _Trace) -> Any:
+_trace: ContextVar[Any] = ContextVar("trace", default=None)
+
+
+def tracing(trace: Any) -> AbstractContextManager[None]:
+    """Let the attentions of models in the block call `trace.attend`."""
+    return holding(_trace, trace)
+
+
+def passing_cache(trace: Any) -> Any:
     """Return a cache that returns what it gets, for cpuaccel::cached_attention to keep."""
 
     class PassingCache(_transformers().Cache):  # type: ignore[misc]
@@ -133,7 +155,7 @@ def _passing_cache(trace: _Trace) -> Any:
     return PassingCache(layers=[])
 
 
-def _attention_of(module: Any) -> Any:
+def attention_of(module: Any) -> Any:
     """Return the function that computes an attention in the model itself."""
     file: Any = sys.modules[type(module).__module__]
     functions = getattr(file, "ALL_ATTENTION_FUNCTIONS", _transformers().AttentionInterface())
@@ -144,7 +166,7 @@ def _attention_of(module: Any) -> Any:
     return found
 
 
-def _replace_attention(model: nn.Module) -> None:
+def replace_attention(model: nn.Module) -> None:
     """Let the attentions of a model, which only the caller has, call cpuaccel::cached_attention."""
     _transformers().AttentionInterface.register(_IMPLEMENTATION, _attend)
     made: dict[int, Any] = {}
@@ -164,8 +186,7 @@ def _attend(module: Any, query: Any, key: Any, value: Any, mask: Any, **options:
     trace = _trace.get()
     if trace is None:
         raise Unsupported("its attention is called outside of a capture")
-    number = trace.attend(module, key, value, mask, options)
-    return torch.ops.cpuaccel.cached_attention(query, key, value, number), None
+    return trace.attend(module, query, key, value, mask, options), None
 
 
 def _transformers() -> Any:

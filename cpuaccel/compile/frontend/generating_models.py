@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,7 @@ def generates(model: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class _Arguments:
+class Arguments:
     """The arguments of a call that a capture can run."""
 
     tokens: Tensor
@@ -63,9 +64,12 @@ class _Arguments:
 class GenerationPlans(same_class.Plans):
     """The captures of one model: one for prompts of any length, one for single tokens."""
 
+    _of_encoder: frozenset[str] = frozenset()
+    """What the output has of an encoder."""
+
     def _reset(self) -> None:
         super()._reset()
-        self._decoder: Decoder | None = None
+        self._decoder: Any = None
         self._output: Any = None
         self._captures: dict[str, Optimized] = {}
         self._reasons: dict[Any, str] = {}
@@ -86,12 +90,10 @@ class GenerationPlans(same_class.Plans):
 
     def call(self, method: str, given: dict[str, Any], plain: Any) -> Any:
         """Return the output of a call, or why no capture can run it."""
-        if self.model.config.is_encoder_decoder:
-            return "the model has an encoder"
         bound = self._bound(given)
         return bound if isinstance(bound, str) else self._call(bound, plain)
 
-    def _bound(self, given: dict[str, Any]) -> _Arguments | str:
+    def _bound(self, given: dict[str, Any]) -> Arguments | str:
         """Return the arguments of a call, or why no capture can run it."""
         tokens = given.pop("input_ids", None)
         mask = given.pop("attention_mask", None)
@@ -120,18 +122,15 @@ class GenerationPlans(same_class.Plans):
             uses_cache = bool(getattr(self.model.config, "use_cache", True))
         if tokens.shape[1] == 1 or keep == tokens.shape[1]:
             keep = 0
-        return _Arguments(tokens, mask, positions, cache, uses_cache, keep)
+        return Arguments(tokens, mask, positions, cache, uses_cache, keep)
 
-    def _call(self, given: _Arguments, plain: Any) -> Any:
+    def _call(self, given: Arguments, plain: Any) -> Any:
         """Return the output of a call, or why no capture can run it."""
-        cache = given.cache
-        transformers: Any = sys.modules["transformers"]
-        if cache is None:
-            cache = transformers.DynamicCache(config=self.model.config)
-        elif not isinstance(cache, transformers.Cache) or not hasattr(cache, "layers"):
-            return f"a cache of type {type(cache).__name__}"
+        cache = self._cache_for(given)
+        if isinstance(cache, str):
+            return cache
         self._check_model()
-        key = (given.kind, type(cache), *(type(layer) for layer in cache.layers[:2]))
+        key = (given.kind, *self._kind_of(cache))
         if key not in self._reasons:
             with self._lock:
                 if key not in self._reasons:
@@ -140,17 +139,46 @@ class GenerationPlans(same_class.Plans):
             return self._reasons[key]
         positions = self._positions(given, cache)
         masks = self._masks(given, cache, positions)
-        assert self._decoder is not None
+        self._prepare(given, cache)
         if isinstance(masks, dict) != (self._decoder.mask_names is not None):
             return "masks of another structure than in the first call"
-        with cached_call(CachedCall(self._decoder.sites, cache, masks)):
+        with self._around(cache, masks):
             scores = self._captures[given.kind](given.tokens, positions, **_keeping(given))
         self._changes.serve()
-        return self._made_output(scores, cache if given.returns_cache else None)
+        return self._made_output(given, scores, cache if given.returns_cache else None)
 
-    def _first_call(self, key: Any, given: _Arguments, cache: Any, plain: Any) -> Any:
+    def _cache_for(self, given: Arguments) -> Any:
+        """Return the cache of a call, or why no capture can run it."""
+        transformers: Any = sys.modules["transformers"]
+        cache = given.cache
+        if cache is None:
+            return transformers.DynamicCache(config=self.model.config)
+        if not isinstance(cache, transformers.Cache) or not hasattr(cache, "layers"):
+            return f"a cache of type {type(cache).__name__}"
+        return cache
+
+    def _kind_of(self, cache: Any) -> tuple[Any, ...]:
+        """Return what the decoder is compared with the model for."""
+        return type(cache), *(type(layer) for layer in cache.layers[:2])
+
+    def _copy_of(self, cache: Any) -> Any:
+        """Return a copy of a cache: writing to it leaves `cache` as it is."""
+        return copy_of_cache(cache)
+
+    def _around(self, cache: Any, masks: Any) -> AbstractContextManager[Any]:
+        """Let the attentions of the decoder in the block work on a cache."""
+        return cached_call(CachedCall(self._decoder.sites, cache, masks))
+
+    def _prepare(self, given: Arguments, cache: Any) -> None:
+        """Fill what the decoder reads beside its own cache."""
+
+    def _made_decoder(self, masks: Any) -> Any:
+        """Return what is captured: a module of tokens and positions."""
+        return Decoder(self.model, masks).eval()
+
+    def _first_call(self, key: Any, given: Arguments, cache: Any, plain: Any) -> Any:
         """Return the output of the model. Compare the decoder with it, and capture the decoder."""
-        before = copy_of_cache(cache)
+        before = self._copy_of(cache)
         output = plain()
         self._remember_model()
         try:
@@ -162,27 +190,29 @@ class GenerationPlans(same_class.Plans):
         self._reasons[key] = reason
         return output
 
-    def _tried(self, given: _Arguments, before: Any, output: Any) -> str:
+    def _tried(self, given: Arguments, before: Any, output: Any) -> str:
         """Return why the model runs for such calls; "" if a capture does."""
         if where := layer_with_hooks(self.model):
             return f"{where} has forward hooks"
         name = cache_argument(type(self.model))
         made = dict(output) if hasattr(output, "to_tuple") else {}
-        if "logits" not in made or made.keys() - {"logits", name}:
+        if "logits" not in made or made.keys() - {"logits", name, *self._of_encoder}:
             return f"its output has {', '.join(made) or 'no names'}"
         positions = self._positions(given, before)
         masks = self._masks(given, before, positions)
+        self._prepare(given, before)
         if self._decoder is None:
             self._output = type(output)
-            self._decoder = Decoder(self.model, masks).eval()
+            self._decoder = self._made_decoder(masks)
         decoder = self._decoder
         inputs, keep = (given.tokens, positions), _keeping(given)
         with torch.no_grad():
-            tried = copy_of_cache(before)
-            with cached_call(CachedCall(decoder.sites, tried, masks)):
+            tried = self._copy_of(before)
+            with self._around(tried, masks):
                 scores = decoder(*inputs, **keep)
-            found = {"logits": scores, "cache": _tensors_of(tried)}
-            expected = {"logits": made["logits"], "cache": _tensors_of(made.get(name, tried))}
+            found = {"logits": scores, "cache": self._tensors_of(tried)}
+            after = self._tensors_of(made.get(name, tried))
+            expected = {"logits": made["logits"], "cache": after}
             difference = self._difference(given.kind, found, expected)
             if not difference.is_within:
                 return f"the decoder's results exceed the error bound: {difference}"
@@ -194,21 +224,21 @@ class GenerationPlans(same_class.Plans):
                     decoder, self.time_budget, seconds if given.kind == PROMPT else 0.0
                 )
             optimized = self._captures[given.kind]
-            with cached_call(CachedCall(decoder.sites, before, masks)):
+            with self._around(before, masks):
                 capture = optimized.capture_for(inputs, keep)
         if capture is None:
             verdict = optimized.verdict
             return verdict.reason if verdict is not None else "no plan"
         return ""
 
-    def _positions(self, given: _Arguments, cache: Any) -> Tensor:
+    def _positions(self, given: Arguments, cache: Any) -> Tensor:
         batch, tokens = given.tokens.shape
         positions = given.positions
         if positions is None:
             positions = (torch.arange(tokens) + cache.get_seq_length())[None]
         return positions.expand(batch, tokens).contiguous()
 
-    def _masks(self, given: _Arguments, cache: Any, positions: Tensor) -> Any:
+    def _masks(self, given: Arguments, cache: Any, positions: Tensor) -> Any:
         """Return the mask of each attention, as the model itself makes it."""
         mask = given.mask
         if isinstance(mask, dict) or (mask is not None and mask.dim() == 4):
@@ -232,8 +262,12 @@ class GenerationPlans(same_class.Plans):
         wanted = _parameters_of(make)
         return make(**{name: each for name, each in known.items() if name in wanted})
 
-    def _made_output(self, scores: Tensor, cache: Any) -> Any:
-        assert self._decoder is not None
+    def _tensors_of(self, cache: Any) -> list[Any]:
+        """Return the tensors of a cache that are compared with those of the model's."""
+        return [(layer.keys, layer.values) for layer in cache.layers]
+
+    def _made_output(self, given: Arguments, scores: Tensor, cache: Any) -> Any:
+        """Return what the model returns."""
         return self._output(logits=scores, **{self._decoder.cache_name: cache})
 
 
@@ -242,9 +276,5 @@ def _parameters_of(function: Any) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)
 
 
-def _keeping(given: _Arguments) -> dict[str, int]:
+def _keeping(given: Arguments) -> dict[str, int]:
     return {"logits_to_keep": given.logits_to_keep} if given.logits_to_keep else {}
-
-
-def _tensors_of(cache: Any) -> list[tuple[Any, Any]]:
-    return [(layer.keys, layer.values) for layer in cache.layers]

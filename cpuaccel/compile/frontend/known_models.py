@@ -13,6 +13,7 @@ from torch import nn
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.encoding_models import EncoderPlans
 from cpuaccel.compile.frontend.generating_models import GenerationPlans, generates
+from cpuaccel.compile.frontend.seq2seq_models import Seq2SeqPlans
 
 
 def is_known(model: object) -> bool:
@@ -25,9 +26,14 @@ def optimized(model: Any, time_budget: float, sizes_budget: float) -> Any:
     if same_class.is_of_transformers(model):
         if same_class.plans_of(model) is not None:
             return model
-        kind: Any = GenerationPlans if generates(model) else EncoderPlans
-        return same_class.with_plans(kind(model, time_budget, sizes_budget))
+        return same_class.with_plans(_kind_of(model)(model, time_budget, sizes_budget))
     return _with_optimized_parts(model, {}, time_budget, sizes_budget)
+
+
+def _kind_of(model: Any) -> Any:
+    if not generates(model):
+        return EncoderPlans
+    return Seq2SeqPlans if model.config.is_encoder_decoder else GenerationPlans
 
 
 def _is_of_sentence_transformers(model: object) -> bool:

@@ -1,0 +1,198 @@
+"""Models of transformers with an encoder and a decoder: `optimize` without example inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import cpuaccel
+from compile._compiled import needs_onednn
+from cpuaccel.compile.frontend import same_class
+from cpuaccel.compile.frontend.seq2seq_models import Seq2SeqPlans
+
+try:
+    import transformers
+    from transformers import T5ForConditionalGeneration  # imports what an installation may lack
+except Exception as error:  # a torchvision of another torch raises anything
+    pytest.skip(f"transformers cannot be imported: {error}", allow_module_level=True)
+
+pytestmark = needs_onednn
+
+VOCABULARY = 64
+
+
+def _t5() -> Any:
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=VOCABULARY,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_heads=4,
+        feed_forward_proj="gated-gelu",
+        pad_token_id=0,
+        eos_token_id=None,
+    )
+    config.decoder_start_token_id = 0
+    return T5ForConditionalGeneration(config).eval()
+
+
+def _whisper() -> Any:
+    torch.manual_seed(0)
+    config = transformers.WhisperConfig(
+        vocab_size=VOCABULARY,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        num_mel_bins=8,
+        max_source_positions=20,
+        max_target_positions=100,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=3,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )
+    return transformers.WhisperForConditionalGeneration(config).eval()
+
+
+def _texts(batch: int = 1, length: int = 9) -> Tensor:
+    return torch.randint(3, VOCABULARY, (batch, length))
+
+
+def _tokens(model: Any, source: Tensor, **options: Any) -> Tensor:
+    torch.manual_seed(0)
+    found: Tensor = model.generate(source, **{"max_new_tokens": 64, "do_sample": False, **options})
+    return found
+
+
+def _assert_same_tokens(model: Any, fast: Any, source: Tensor, **options: Any) -> None:
+    assert torch.equal(_tokens(fast, source, **options), _tokens(model, source, **options))
+
+
+def _fallbacks() -> dict[str, int]:
+    counts = cpuaccel.stats()["fallbacks"]
+    return {name: count for name, count in counts.items() if name.startswith("optimize: ")}
+
+
+def _plans(fast: Any) -> Seq2SeqPlans:
+    found = same_class.plans_of(fast)
+    assert isinstance(found, Seq2SeqPlans)
+    return found
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[Any, Any]:
+    """A T5 and what `optimize` returned for it."""
+    model = _t5()
+    fast = cpuaccel.optimize(model, time_budget=0)
+    _tokens(fast, _texts())  # captures
+    return model, fast
+
+
+@pytest.fixture(autouse=True)
+def _counts() -> None:
+    cpuaccel.reset_stats()
+
+
+def test_64_tokens_of_t5_for_texts_of_any_length(pair: tuple[Any, Any]) -> None:
+    model, fast = pair
+    for length in (9, 17, 2):
+        _assert_same_tokens(model, fast, _texts(1, length))
+    assert not _fallbacks()
+    captures = _plans(fast).captures()
+    assert set(captures) == {"encoder: forward", "keys of the encoder", "steps of 1"}
+    assert all(made.last()[0] is not None for made in captures.values())
+    assert len(captures["encoder: forward"].reports) <= 2  # of these sizes, and of all
+
+
+def test_padding_of_the_encoder(pair: tuple[Any, Any]) -> None:
+    model, fast = pair
+    texts = _texts(2, 12)
+    mask = torch.ones_like(texts)
+    mask[0, 7:] = 0
+    mask[1, :3] = 0
+    for _ in range(2):
+        _assert_same_tokens(model, fast, texts * mask, attention_mask=mask)
+    assert not _fallbacks()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_beams": 2}, {"do_sample": True}, {"cache_implementation": "static"}],
+    ids=["beams", "sampling", "static cache"],
+)
+def test_ways_to_generate(pair: tuple[Any, Any], options: dict[str, Any]) -> None:
+    model, fast = pair
+    for _ in range(2):
+        _assert_same_tokens(model, fast, _texts(), **options)
+    assert not _fallbacks()
+
+
+def test_start_tokens(pair: tuple[Any, Any]) -> None:
+    model, fast = pair
+    for length in (5, 8):
+        _assert_same_tokens(model, fast, _texts(), decoder_input_ids=_texts(1, length))
+    assert "prompts" in _plans(fast).captures()
+    assert not _fallbacks()
+
+
+def test_a_call_returns_what_the_model_returns(pair: tuple[Any, Any]) -> None:
+    model, fast = pair
+    given = {"input_ids": _texts(), "decoder_input_ids": _texts(1, 1)}
+    with torch.no_grad():
+        for uses_cache in (True, False, True):
+            expected = model(**given, use_cache=uses_cache)
+            found = fast(**given, use_cache=uses_cache)
+            assert type(found) is type(expected)
+            assert found.keys() == expected.keys()
+            torch.testing.assert_close(found.logits, expected.logits)
+            torch.testing.assert_close(found[-1], expected[-1])  # the encoder's states
+    assert not _fallbacks()
+
+
+def test_weights_of_the_bias_by_position_are_read_in_each_call() -> None:
+    model = _t5()
+    fast = cpuaccel.optimize(model, time_budget=0, sizes_budget=0)
+    _assert_same_tokens(model, fast, _texts())
+    first = model.decoder.block[0].layer[0].SelfAttention
+    with torch.no_grad():
+        first.relative_attention_bias.weight.mul_(-3)
+    _assert_same_tokens(model, fast, _texts())
+    assert not _fallbacks()
+
+
+def test_whisper() -> None:
+    model = _whisper()
+    fast = cpuaccel.optimize(model, time_budget=0)
+    for batch in (1, 2, 1):
+        sound = torch.randn(batch, 8, 40)
+        start = torch.tensor([[3, 5, 6, 7]]).expand(batch, -1)
+        _assert_same_tokens(model, fast, sound, max_new_tokens=60, decoder_input_ids=start)
+    assert not _fallbacks()
+    captures = _plans(fast).captures()
+    assert set(captures) == {
+        *("encoder: forward", "keys of the encoder", "prompts", "steps of 1", "steps of 2")
+    }
+
+
+def test_what_no_capture_runs_is_counted(pair: tuple[Any, Any]) -> None:
+    _, fast = pair
+    given = {"input_ids": _texts(), "decoder_input_ids": _texts(1, 1)}
+    with torch.no_grad():
+        assert len(fast(**given, output_hidden_states=True).decoder_hidden_states) == 3
+        states = fast.get_encoder()(_texts()).last_hidden_state
+        fast(encoder_outputs=(states,), decoder_inputs_embeds=torch.randn(1, 1, 32))
+    assert set(_fallbacks()) == {
+        "optimize: the argument output_hidden_states",
+        "optimize: the argument decoder_inputs_embeds",
+    }
