@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "plan/facts.h"
-#include "plan/layer_norm_step.h"
+#include "plan/norm_step.h"
 #include "plan/slice_scatter.h"
 #include "plan/step_makers.h"
 

@@ -4,8 +4,8 @@
 #include "plan/concat_chain.h"
 #include "plan/few_rows_step.h"
 #include "plan/gate_step.h"
-#include "plan/layer_norm_step.h"
 #include "plan/layer_step.h"
+#include "plan/norm_step.h"
 #include "plan/packed_rows_step.h"
 #include "plan/partition_step.h"
 #include "plan/step_registry.h"
@@ -15,7 +15,7 @@ namespace cpuaccel::plan {
 namespace {
 
 constexpr StepMaker kStepMakers[] = {
-    {"layer norm", make_layer_norm},
+    {"norm", make_norm},
     {"registered kind", make_registered},
     {"concat chain", make_concat_chain},
     {"batch norm", make_batch_norm},

@@ -2,6 +2,9 @@
 
 #include <map>
 
+#include "plan/gated_product_step.h"
+#include "plan/norm_step.h"
+#include "plan/rotary_step.h"
 #include "plan/slice_scatter.h"
 #include "plan/view_ops.h"
 
@@ -11,7 +14,10 @@ namespace {
 // Only static initializers write it.
 std::map<std::string_view, AddSteps>& registered_kinds() {
   static std::map<std::string_view, AddSteps> kinds{
+      {"gated_product", add_gated_product},
       {"permute", add_view_op},
+      {"rms_norm", add_rms_norm},
+      {"rotary", add_rotary},
       {"slice", add_view_op},
       {"slice_scatter", add_slice_scatter},
       {"view", add_view_op},

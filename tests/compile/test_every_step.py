@@ -18,6 +18,7 @@ pytestmark = needs_onednn
 KERNELS = {
     "attention": ("attention",),
     "dequantize": ("dequantize",),
+    "gated_product": ("gated_product", "eltwise_f32"),
     "int8_linear": ("quantize_by_row", "qgemm", "gemm_w8", "eltwise_f32"),
     "intx_linear": ("quantize_by_row", "gemm_wq", "qgemm_wq", "eltwise_f32"),
     "permute": (),  # another view, or oneDNN's reorder
@@ -34,6 +35,8 @@ KERNELS = {
     "q_shuffle": ("channel_shuffle",),
     "q_table": ("lookup_table",),
     "quantize": ("quantize",),
+    "rms_norm": ("rms_norm",),
+    "rotary": ("rotary",),
     "slice": (),  # another view, or oneDNN's reorder
     "slice_scatter": (),  # bytes
     "view": (),  # another view, or oneDNN's reorder
@@ -42,10 +45,13 @@ KERNELS = {
 # Kinds that no pattern contains, with the tests that assert the steps of their plans.
 ELSEWHERE = {
     "attention": "test_transformers.py",
+    "gated_product": "test_decoder_steps.py",
     "int8_linear": "../torchao_int8/test_plans.py",
     "intx_linear": "../torchao_intx/test_plans.py",
     "q_attention": "test_quantized_attention.py",
     "q_linear_dynamic": "test_int8.py",
+    "rms_norm": "test_decoder_steps.py",
+    "rotary": "test_decoder_steps.py",
     "slice_scatter": "test_mutations.py",
 }
 

@@ -16,6 +16,7 @@ from cpuaccel.compile.bridge import (
     attention,
     convolution,
     elementwise,
+    gated_product,
     int8_linear,
     intx_linear,
     matmul,
@@ -25,6 +26,8 @@ from cpuaccel.compile.bridge import (
     quantized,
     reduction,
     resizing,
+    rms_norm,
+    rotary,
     selection,
     shapes,
 )
@@ -33,7 +36,11 @@ from cpuaccel.compile.bridge.translation import Translation
 VIEW_OPS = shapes.VIEW_OPS
 MUTATIONS = mutations.MUTATIONS
 _INTEGER_LINEAR = int8_linear.KINDS | intx_linear.KINDS
-CPUACCEL_OPS = VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS | _INTEGER_LINEAR
+DECODER_STEPS = rms_norm.KINDS | rotary.KINDS | gated_product.KINDS
+"""Kinds of ops between the products of a decoder."""
+CPUACCEL_OPS = (
+    VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS | _INTEGER_LINEAR | DECODER_STEPS
+)
 """Kinds of ops that cpuaccel runs, not oneDNN Graph."""
 QUANTIZED = quantized.OPS | _INTEGER_LINEAR
 QUANTIZED_LAYERS = quantized.LAYERS | _INTEGER_LINEAR
@@ -57,7 +64,16 @@ TRANSLATIONS: dict[Any, Translate] = {
     **quantized.TRANSLATIONS,
     **reduction.TRANSLATIONS,
     **resizing.TRANSLATIONS,
+    **rms_norm.TRANSLATIONS,
     **selection.TRANSLATIONS,
     **shapes.TRANSLATIONS,
     **mutations.TRANSLATIONS,
 }
+
+Match = Callable[[Translation, Node], bool]
+
+PATTERNS: dict[Any, list[Match]] = {}
+"""Functions that translate several ops as one, by the op that shows them. They come first."""
+for _patterns in (rms_norm.PATTERNS, rotary.PATTERNS, gated_product.PATTERNS):
+    for _op, _match in _patterns.items():
+        PATTERNS.setdefault(_op, []).append(_match)

@@ -74,6 +74,19 @@ def only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
+def other_operand(node: Node, operand: Any) -> Any:
+    """Return the operand of a node with two that is not `operand`; None if it is both or none."""
+    first, second = node.args
+    if (first is operand) == (second is operand):
+        return None
+    return second if first is operand else first
+
+
+def is_cast(node: Any) -> bool:
+    """Say whether `node` changes the dtype of a tensor, and nothing else."""
+    return isinstance(node, Node) and node.target is torch.ops.prims.convert_element_type.default
+
+
 def producer_of(result: Any, op: Any) -> Node | None:
     """Return the node of `op` whose first and only used result is `result`, which is read once."""
     node: Any = result.args[0] if result.target is operator.getitem else None

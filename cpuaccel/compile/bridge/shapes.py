@@ -136,6 +136,7 @@ def _view_op(translation: Translation, node: Node) -> None:
 VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 RESHAPES = (
     *VIEWS,
+    _aten.alias.default,
     _aten.clone.default,
     _aten.unsqueeze.default,
     _aten.squeeze.dim,

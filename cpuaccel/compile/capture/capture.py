@@ -259,11 +259,16 @@ def _without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
 def _normalize_casts(graph: Graph) -> None:
     """Replace casts, such as autocast's, by convert_element_type: for weights it is done once."""
     for node in graph.find_nodes(op="call_function", target=_aten._to_copy.default):
-        options = {name: value for name, value in node.kwargs.items() if value is not None}
-        before, after = (each.meta["val"].dtype for each in (node.args[0], node))
-        if options.keys() == {"dtype"} and before != after:
+        source, result = (each.meta["val"] for each in (node.args[0], node))
+        kept = {"device": source.device, "layout": source.layout}  # type_as names them
+        options = {
+            name
+            for name, value in node.kwargs.items()
+            if value is not None and (name not in kept or value != kept[name])
+        }
+        if options == {"dtype"} and source.dtype != result.dtype:
             node.target = torch.ops.prims.convert_element_type.default
-            node.args, node.kwargs = (node.args[0], after), {}
+            node.args, node.kwargs = (node.args[0], result.dtype), {}
 
 
 def _drop_assertions(graph: Graph) -> None:

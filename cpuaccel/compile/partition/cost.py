@@ -15,7 +15,13 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from cpuaccel.compile.bridge import MUTATIONS, QUANTIZED, QUANTIZED_LAYERS, VIEW_OPS
+from cpuaccel.compile.bridge import (
+    DECODER_STEPS,
+    MUTATIONS,
+    QUANTIZED,
+    QUANTIZED_LAYERS,
+    VIEW_OPS,
+)
 from cpuaccel.compile.common.context_values import holding
 from cpuaccel.compile.partition import cost_table
 
@@ -32,6 +38,7 @@ _FAMILIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("pool", frozenset({"MaxPool", "AvgPool"})),
     ("view", VIEW_OPS),
     ("mutation", MUTATIONS),
+    ("decoder step", DECODER_STEPS),
 )
 
 LAYER_FAMILIES = frozenset({"quantized layer", "convolution", "product"})
@@ -79,6 +86,9 @@ _FIXED: dict[tuple[str, str], Choice] = {
     ("quantized", "between"): Choice(True, "between layers: same integers as in eager mode"),
     ("quantized", "beside"): Choice(True, "beside a layer: same integers as in eager mode"),
     ("quantized", "alone"): Choice(False, "alone: Inductor fuses it with the ops around it"),
+    ("decoder step", "between"): Choice(True, "decoder step between layers"),
+    ("decoder step", "beside"): Choice(True, "decoder step beside a layer"),
+    ("decoder step", "alone"): Choice(False, "alone: no other partition is next to it"),
     ("mutation", "between"): Choice(True, "in-place update between layers"),
     ("mutation", "beside"): Choice(True, "in-place update beside a layer"),
     ("mutation", "alone"): Choice(False, "alone: no other partition is next to it"),

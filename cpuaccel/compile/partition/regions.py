@@ -18,6 +18,7 @@ from cpuaccel.compile.bridge import (
     CASTS,
     CPUACCEL_OPS,
     MUTATIONS,
+    PATTERNS,
     TRANSLATIONS,
     VIEW_OPS,
     dequantize_weights_once,
@@ -128,6 +129,7 @@ def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]
     for node in graph.nodes:
         if node.target in CASTS and translation.is_constant(node.args[0]):
             translation.make_constant(node, "cast")
+    _translate_patterns(graph, translation)
     for node in graph.nodes:
         translate = TRANSLATIONS.get(node.target) if node.op == "call_function" else None
         if translate is None or node in translation.unit_of:
@@ -141,6 +143,18 @@ def _translate(graph: Graph, translation: Translation) -> list[tuple[Node, str]]
                 fallbacks.append((node, str(why)))
     translation.remove_unread_units()
     return fallbacks
+
+
+def _translate_patterns(graph: Graph, translation: Translation) -> None:
+    for node in graph.nodes:
+        for match in PATTERNS.get(node.target, ()) if node.op == "call_function" else ():
+            if node in translation.unit_of:
+                break
+            try:
+                if match(translation, node):
+                    translation.end()
+            except Fallback:  # the ops are translated one by one
+                translation.undo()
 
 
 # Partitions

@@ -1,13 +1,6 @@
 #include "kernels/layer_norm/layer_norm.h"
 
-#include <algorithm>
 #include <array>
-
-#include "base/parallel.h"
-#include "base/scratch_arrays.h"
-#include "kernels/gemm/gemm.h"
-#include "kernels/gemm/kernels.h"
-#include "kernels/quantize/quantize.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -18,63 +11,6 @@ constexpr std::array kRows{
 #undef CPUACCEL_KERNEL
 };
 
-// Elements; about 10 us of work.
-constexpr int64_t kGrain = 32768;
-
-template <typename T>
-T* at(T* data, int64_t offset) {
-  return data == nullptr ? nullptr : data + offset;
-}
-
-// Rows of f32. Each row is quantized while it is in L1.
-void rows_of_floats(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
-                    int64_t end) {
-  const auto quantize = first_usable(quantize_kernels()).function;
-  const QuantizeBy by = quantize_by(1.0f / call.scale, call.zero_point);
-  const int64_t unkept = call.dst == nullptr ? call.columns : 0;
-  ScratchArrays memory(ScratchSlot::gemm_a, ScratchArrays::room<float>(unkept));
-  auto* const one_row = memory.take<float>(unkept);
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t offset = r * call.columns;
-    auto* dst = call.dst == nullptr ? one_row : static_cast<float*>(call.dst) + offset;
-    auto* sum = at(static_cast<float*>(call.sum), offset);
-    function({call.columns, static_cast<const float*>(call.src) + offset,
-              at(static_cast<const float*>(call.addend), offset), sum != nullptr ? sum : dst, dst,
-              call.gamma, call.beta, call.epsilon});
-    if (call.bytes != nullptr) {
-      quantize(dst, call.bytes + offset, call.columns, by);
-    }
-  }
-}
-
-// Rows of bf16, widened to f32 and rounded back by gemm's kernels, one row at a time.
-void rows_of_halves(const LayerNormCall& call, LayerNormFunction* function, int64_t begin,
-                    int64_t end) {
-  const GemmKernels& halves = first_usable(gemm_kernels()).function();
-  const int64_t columns = call.columns;
-  ScratchArrays memory(ScratchSlot::gemm_a, 3 * ScratchArrays::room<float>(columns));
-  auto* x = memory.take<float>(columns);
-  auto* addend = memory.take<float>(columns);
-  auto* dst = memory.take<float>(columns);
-  const auto load = [&](const uint16_t* from, float* to) {
-    halves.load({from, call.type, 0, 1, 1, columns, to, columns});
-  };
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t offset = r * columns;
-    load(static_cast<const uint16_t*>(call.src) + offset, x);
-    const auto* other = at(static_cast<const uint16_t*>(call.addend), offset);
-    if (other != nullptr) {
-      load(other, addend);
-    }
-    function({columns, x, other != nullptr ? addend : nullptr, x, dst, call.gamma, call.beta,
-              call.epsilon});
-    if (call.sum != nullptr) {
-      halves.store(x, columns, static_cast<uint16_t*>(call.sum) + offset, call.type);
-    }
-    halves.store(dst, columns, static_cast<uint16_t*>(call.dst) + offset, call.type);
-  }
-}
-
 }  // namespace
 
 std::span<const KernelRow<LayerNormFunction>> layer_norm_kernels() { return kRows; }
@@ -84,10 +20,10 @@ void layer_norm(const LayerNormCall& call) {
 }
 
 void layer_norm(const LayerNormCall& call, LayerNormFunction* function) {
-  const auto rows = call.type == DataType::f32 ? rows_of_floats : rows_of_halves;
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, call.columns));
-  parallel_for(0, call.rows, grain,
-               [&](int64_t begin, int64_t end) { rows(call, function, begin, end); });
+  run_norm_rows(call, [&](const NormRow& row) {
+    function(
+        {call.columns, row.src, row.addend, row.x, row.dst, call.gamma, call.beta, call.epsilon});
+  });
 }
 
 }  // namespace cpuaccel::kernels

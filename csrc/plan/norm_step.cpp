@@ -1,10 +1,15 @@
-#include "plan/layer_norm_step.h"
+#include "plan/norm_step.h"
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "plan/attention_layout.h"
 #include "plan/value_quantizer.h"
 
 namespace cpuaccel::plan {
@@ -12,19 +17,33 @@ namespace {
 
 using Kind = dnnl::graph::op::kind;
 
+bool is_rms_norm(const Operation& operation) {
+  return !operation.kind && operation.name == "rms_norm";
+}
+
 bool is_norm(const Partition& partition) {
-  return partition.operations.size() == 1 && partition.operations[0].kind == Kind::LayerNorm;
+  const auto& first = partition.operations[0];
+  return partition.operations.size() == 1 && (first.kind == Kind::LayerNorm || is_rms_norm(first));
+}
+
+// Whether cpuaccel's kernel reads an input with the layout `src`, and which types it has.
+bool takes_rows(const Operation& norm, const TensorDesc& src, DataType type) {
+  if (src.sizes.empty()) {
+    return false;
+  }
+  if (is_rms_norm(norm)) {  // rows without gaps, in any order
+    return (is_f32_or_bf16(type) || type == DataType::f16) &&
+           same_layout(src, laid_out_as(src, src.sizes));
+  }
+  return is_f32_or_bf16(type) && same_layout(src, dense(src.sizes, MemoryFormat::contiguous)) &&
+         !attribute(norm.attributes, "keep_stats", true) &&
+         attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) == -1;
 }
 
 // Whether cpuaccel's kernel supports `norm` of an input with the layout `src`.
 bool takes(const Building& building, const Operation& norm, const TensorDesc& src) {
-  if (attribute(norm.attributes, "keep_stats", true) || src.sizes.empty() ||
-      attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) != -1 ||
-      !same_layout(src, dense(src.sizes, MemoryFormat::contiguous))) {
-    return false;
-  }
   const DataType type = building.type(norm.inputs[0]);
-  if (!is_f32_or_bf16(type) || building.type(norm.outputs[0]) != type) {
+  if (!takes_rows(norm, src, type) || building.type(norm.outputs[0]) != type) {
     return false;
   }
   for (size_t i = 1; i < norm.inputs.size(); ++i) {
@@ -34,37 +53,58 @@ bool takes(const Building& building, const Operation& norm, const TensorDesc& sr
       return false;
     }
   }
-  return norm.inputs.size() == 1 || norm.inputs.size() == 3;
+  return norm.inputs.size() == 1 || norm.inputs.size() == (is_rms_norm(norm) ? 2 : 3);
 }
 
-class LayerNormStep : public Step {
+// What differs between the two kinds of norms.
+
+void run_norm(const kernels::LayerNormCall& call) { kernels::layer_norm(call); }
+void run_norm(const kernels::RmsNormCall& call) { kernels::rms_norm(call); }
+
+void set_weights(kernels::LayerNormCall& call, std::span<void* const> weights) {
+  call.gamma = static_cast<const float*>(weights[0]);
+  call.beta = static_cast<const float*>(weights[1]);
+}
+void set_weights(kernels::RmsNormCall& call, std::span<void* const> weights) {
+  call.weights = static_cast<const float*>(weights[0]);
+}
+
+std::string kernel_of(const kernels::LayerNormCall& /*call*/) {
+  return std::string("layer_norm:") + kernels::first_usable(kernels::layer_norm_kernels()).name;
+}
+std::string kernel_of(const kernels::RmsNormCall& /*call*/) {
+  return std::string("rms_norm:") + kernels::first_usable(kernels::rms_norm_kernels()).name;
+}
+
+template <typename Call>
+class NormStep : public Step {
  public:
-  kernels::LayerNormCall call;  // without pointers
-  bool add = false, affine = false, writes_norm = true, writes_sum = false, writes_bytes = false;
+  explicit NormStep(Call without_pointers) : call_(std::move(without_pointers)) {}
+
+  bool add = false, writes_norm = true, writes_sum = false, writes_bytes = false;
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
-    auto now = call;
+    auto now = call_;
     size_t next = 0;
     now.src = in[next++];
     now.addend = add ? in[next++] : nullptr;
-    if (affine) {
-      now.gamma = static_cast<const float*>(in[next]);
-      now.beta = static_cast<const float*>(in[next + 1]);
+    if (next < in.size()) {
+      set_weights(now, in.subspan(next));
     }
     next = 0;
     now.dst = writes_norm ? out[next++] : nullptr;
     now.sum = writes_sum ? out[next++] : nullptr;
     now.bytes = writes_bytes ? static_cast<uint8_t*>(out[next++]) : nullptr;
-    kernels::layer_norm(now);
+    run_norm(now);
   }
-  std::string kernel() const override {
-    return std::string("cpuaccel layer_norm:") +
-           kernels::first_usable(kernels::layer_norm_kernels()).name;
-  }
+  std::string kernel() const override { return "cpuaccel " + kernel_of(call_); }
   bool fits_team() const override { return true; }
+
+ private:
+  Call call_;
 };
 
-// A layer norm, the operations fused with it, and which intermediate results are written as well.
+// A norm, the operations fused with it, and which intermediate results are written as well.
 struct FusedNorm {
   const Operation* sum = nullptr;
   const Operation* norm = nullptr;
@@ -83,7 +123,7 @@ struct FusedNorm {
   }
 };
 
-// Whether `partition` is a single layer norm that cpuaccel's kernel supports.
+// Whether `partition` is a single norm that cpuaccel's kernel supports.
 bool is_supported(const Building& building, const Partition& partition) {
   return is_norm(partition) &&
          takes(building, partition.operations[0], building.desc(partition.operations[0].inputs[0]));
@@ -111,23 +151,26 @@ std::optional<size_t> fuse_quantize(const StepRequest& request, FusedNorm& fused
   return std::nullopt;
 }
 
-void add_layer_norm(Building& building, const FusedNorm& fused) {
+template <typename Call>
+void add_norm_step(Building& building, const FusedNorm& fused, Call call) {
   const auto& [sum, norm, quantize, writes_sum, writes_norm] = fused;
-  auto step = std::make_unique<LayerNormStep>();
   const Id src = sum != nullptr ? sum->inputs[0] : norm->inputs[0];
-  const auto desc = dense(building.desc(src).sizes, MemoryFormat::contiguous);
+  const auto desc = laid_out_as(building.desc(src), building.desc(src).sizes);
+  call.columns = desc.sizes.back();
+  call.rows = count_of(desc.sizes) / call.columns;
+  call.type = building.type(src);
+  if (quantize != nullptr) {
+    const auto q = value_quantizer(*quantize, "to");
+    call.scale = q.scale;
+    call.zero_point = q.zero_point;
+  }
+  auto step = std::make_unique<NormStep<Call>>(call);
   step->inputs = {src};
   if (sum != nullptr) {
     step->add = true;
     step->inputs.push_back(sum->inputs[1]);
   }
-  step->affine = norm->inputs.size() == 3;
   step->inputs.insert(step->inputs.end(), norm->inputs.begin() + 1, norm->inputs.end());
-  auto& call = step->call;
-  call.columns = desc.sizes.back();
-  call.rows = count_of(desc.sizes) / call.columns;
-  call.type = building.type(src);
-  call.epsilon = attribute(norm->attributes, "epsilon", 1e-5f);
   const auto write = [&](Id id) {
     step->outputs.push_back(id);
     step->output_descs.push_back(desc);
@@ -135,13 +178,22 @@ void add_layer_norm(Building& building, const FusedNorm& fused) {
   };
   step->writes_norm = writes_norm && write(norm->outputs[0]);
   step->writes_sum = writes_sum && write(sum->outputs[0]);
-  if (quantize != nullptr) {
-    step->writes_bytes = write(quantize->outputs[0]);
-    const auto q = value_quantizer(*quantize, "to");
-    call.scale = q.scale;
-    call.zero_point = q.zero_point;
-  }
+  step->writes_bytes = quantize != nullptr && write(quantize->outputs[0]);
   building.add(std::move(step));
+}
+
+void add_norm(Building& building, const FusedNorm& fused) {
+  const auto& attributes = fused.norm->attributes;
+  if (is_rms_norm(*fused.norm)) {
+    kernels::RmsNormCall call;
+    call.epsilon = attribute(attributes, "epsilon", 1e-6f);
+    call.weight_offset = attribute(attributes, "weight_offset", 0.0f);
+    add_norm_step(building, fused, call);
+  } else {
+    kernels::LayerNormCall call;
+    call.epsilon = attribute(attributes, "epsilon", 1e-5f);
+    add_norm_step(building, fused, call);
+  }
 }
 
 }  // namespace
@@ -163,12 +215,22 @@ bool is_sum_before_norm(const Building& building, const Region& region, size_t n
          takes(building, next.operations[0], building.desc(a));
 }
 
-DeclineReason make_layer_norm(StepRequest& request) {
+void add_rms_norm(Building& building, const Region&, const Operation& operation) {
+  Operation norm = operation;
+  const auto sizes = building.desc(norm.inputs[0]).sizes;
+  norm.inputs[0] = with_layout(building, norm.inputs[0], dense(sizes, MemoryFormat::contiguous));
+  if (!takes(building, norm, building.desc(norm.inputs[0]))) {
+    throw std::runtime_error("rms_norm: expected f32, bf16 or f16, and f32 weights of a row");
+  }
+  add_norm(building, {.norm = &norm});
+}
+
+DeclineReason make_norm(StepRequest& request) {
   const auto& region = request.region;
   const size_t number = request.number;
   const bool after_sum = number > 0 && is_sum_before_norm(request.building, region, number - 1);
   if (!after_sum && !is_supported(request.building, request.partition())) {
-    return "not a layer norm of contiguous rows of f32 or bf16";
+    return "not a norm of rows without gaps of floats";
   }
   FusedNorm fused;
   fused.norm = &request.first();
@@ -177,7 +239,7 @@ DeclineReason make_layer_norm(StepRequest& request) {
     fused.writes_sum = region.is_read_outside(fused.sum->outputs[0], number);
   }
   request.fused = fuse_quantize(request, fused);
-  add_layer_norm(request.building, fused);
+  add_norm(request.building, fused);
   request.computed = fused.partition();
   return kAdded;
 }
