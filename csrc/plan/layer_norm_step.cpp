@@ -6,6 +6,7 @@
 
 #include "kernels/layer_norm/layer_norm.h"
 #include "plan/value_quantizer.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -24,7 +25,7 @@ bool takes(const Building& building, const Operation& norm, const TensorDesc& sr
     return false;
   }
   const DataType type = building.type(norm.inputs[0]);
-  if (!is_f32_or_bf16(type) || building.type(norm.outputs[0]) != type) {
+  if (!is_f32_or_half(type) || building.type(norm.outputs[0]) != type) {
     return false;
   }
   for (size_t i = 1; i < norm.inputs.size(); ++i) {
@@ -168,7 +169,7 @@ DeclineReason make_layer_norm(StepRequest& request) {
   const size_t number = request.number;
   const bool after_sum = number > 0 && is_sum_before_norm(request.building, region, number - 1);
   if (!after_sum && !is_supported(request.building, request.partition())) {
-    return "not a layer norm of contiguous rows of f32 or bf16";
+    return "not a layer norm of contiguous rows of f32, bf16 or f16";
   }
   FusedNorm fused;
   fused.norm = &request.first();

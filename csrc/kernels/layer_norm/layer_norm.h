@@ -7,7 +7,7 @@
 //   mean, variance: of x[r,0] ... x[r,columns-1], divided by columns
 //   bytes[r,c] = quantize(dst[r,c])              (may be null; only for f32)
 //
-// src, addend, sum and dst are dense and of one type, f32 or bf16. bytes are quantized as family
+// src, addend, sum and dst are dense and of one type, f32, bf16 or f16. bytes are quantized as family
 // quantize does it; if bytes are given, dst may be null. gamma and beta are f32, or both null,
 // which means 1 and 0.
 // Arithmetic is f32 and x is not rounded before the norm. The variance is computed around the mean.
@@ -28,7 +28,7 @@ namespace cpuaccel::kernels {
 
 struct LayerNormCall {
   int64_t rows = 0, columns = 0;
-  DataType type = DataType::f32;  // or bf16
+  DataType type = DataType::f32;  // or bf16 or f16
   const void* src = nullptr;
   const void* addend = nullptr;
   void* sum = nullptr;
