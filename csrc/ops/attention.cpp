@@ -73,8 +73,11 @@ bool same_heads(const at::Tensor& a, const at::Tensor& b) {
 const char* fallback_reason(const Operands& of, double dropout_p) {
   const auto& [query, key, value, mask] = of;
   const at::ScalarType type = query.scalar_type();
-  if ((type != at::kFloat && type != at::kBFloat16) || key.scalar_type() != type ||
-      value.scalar_type() != type) {
+  if (key.scalar_type() != type || value.scalar_type() != type) {
+    return "query, key and value have different dtypes";
+  }
+  // torch's kernel multiplies float16 element by element on CPUs without its arithmetic.
+  if (type != at::kFloat && type != at::kBFloat16 && (type != at::kHalf || has_fp16_arithmetic())) {
     return "dtype is neither float32 nor bfloat16";
   }
   if (!is_plain(query) || !is_plain(key) || !is_plain(value) || dropout_p != 0.0 ||
@@ -206,7 +209,8 @@ bool attention_is_always_faster() {
 }
 
 bool attention_in_bf16(DataType query) {
-  return has_bf16_arithmetic() && (query == DataType::bf16 || fastmath_on());
+  return has_bf16_arithmetic() &&
+         (query == DataType::bf16 || (query == DataType::f32 && fastmath_on()));
 }
 
 }  // namespace cpuaccel::ops

@@ -7,6 +7,7 @@
 
 #include "kernels/gated_product/gated_product.h"
 #include "plan/kernel_step.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -38,7 +39,7 @@ void add_gated_product(Building& building, const Region&, const Operation& opera
   const auto function =
       activation_named(attribute(operation.attributes, "function", std::string()));
   if (sizes.empty() || building.desc(up).sizes != sizes || building.type(gate) != type ||
-      building.type(up) != type || !(is_f32_or_bf16(type) || type == DataType::f16) || !function) {
+      building.type(up) != type || !is_f32_or_half(type) || !function) {
     throw std::runtime_error("gated_product: expected two floats of the same sizes and type");
   }
   kernels::GatedProductCall call;

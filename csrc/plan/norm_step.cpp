@@ -11,6 +11,7 @@
 #include "kernels/rms_norm/rms_norm.h"
 #include "plan/attention_layout.h"
 #include "plan/value_quantizer.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -32,10 +33,9 @@ bool takes_rows(const Operation& norm, const TensorDesc& src, DataType type) {
     return false;
   }
   if (is_rms_norm(norm)) {  // rows without gaps, in any order
-    return (is_f32_or_bf16(type) || type == DataType::f16) &&
-           same_layout(src, laid_out_as(src, src.sizes));
+    return is_f32_or_half(type) && same_layout(src, laid_out_as(src, src.sizes));
   }
-  return is_f32_or_bf16(type) && same_layout(src, dense(src.sizes, MemoryFormat::contiguous)) &&
+  return is_f32_or_half(type) && same_layout(src, dense(src.sizes, MemoryFormat::contiguous)) &&
          !attribute(norm.attributes, "keep_stats", true) &&
          attribute(norm.attributes, "begin_norm_axis", int64_t{-1}) == -1;
 }

@@ -9,6 +9,7 @@
 #include "dnnl/data_type.h"
 #include "plan/global_pooling.h"
 #include "plan/names.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -16,14 +17,25 @@ namespace {
 using LogicalTensor = dnnl::graph::logical_tensor;
 using Property = LogicalTensor::property_type;
 
+// Where operations are only grouped, f16 counts as f32 if its arithmetic is (widened.h). The
+// library has no operations of f16 on such CPUs, but those of bf16.
+enum class Purpose { grouping, running };
+
+DataType shown_type(DataType type, Purpose purpose) {
+  return purpose == Purpose::grouping && type == DataType::f16 && is_widened(type) ? DataType::f32
+                                                                                   : type;
+}
+
 // `kind` is the operation's, or Wildcard in its place, which has no attributes.
 dnnl::graph::op make_op(size_t number, dnnl::graph::op::kind kind, const Operation& operation,
-                        const Region& region, const std::unordered_set<Id>& constants) {
+                        const Region& region, const std::unordered_set<Id>& constants,
+                        Purpose purpose) {
   auto describe = [&](const std::vector<Id>& ids) {
     std::vector<LogicalTensor> result;
     for (const Id id : ids) {
       const auto& value = region.value(id);
-      result.emplace_back(static_cast<size_t>(id), dnnl_layer::tensor_type(value.type), value.sizes,
+      result.emplace_back(static_cast<size_t>(id),
+                          dnnl_layer::tensor_type(shown_type(value.type, purpose)), value.sizes,
                           LogicalTensor::layout_type::strided,
                           constants.contains(id) ? Property::constant : Property::undef);
     }
@@ -49,7 +61,7 @@ bool is_convolution(const Operation& operation) {
 
 // `shown`, if it is given, is the only convolution that the library sees.
 std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* const> operations,
-                                                  const Region& region,
+                                                  const Region& region, Purpose purpose,
                                                   const Operation* shown = nullptr) {
   const auto constants = [&] {
     const auto ids = region.all_constants();
@@ -60,7 +72,7 @@ std::vector<dnnl::graph::partition> partitions_of(std::span<const Operation* con
   ops.reserve(operations.size());
   for (const auto* operation : operations) {
     auto make = [&](dnnl::graph::op::kind kind) {
-      return make_op(ops.size(), kind, *operation, region, constants);
+      return make_op(ops.size(), kind, *operation, region, constants, purpose);
     };
     const bool hidden = shown != nullptr && operation != shown && is_convolution(*operation);
     ops.push_back(make(hidden ? dnnl::graph::op::kind::Wildcard : operation->kind.value()));
@@ -111,7 +123,7 @@ void cut_apart(std::span<const Operation* const> all, std::vector<size_t> left,
       operations.push_back(all[index]);
     }
     std::vector<size_t> taken;
-    for (const auto& partition : partitions_of(operations, region, shown)) {
+    for (const auto& partition : partitions_of(operations, region, Purpose::grouping, shown)) {
       auto indices = indices_of(partition);
       for (size_t& index : indices) {
         index = left[index];
@@ -142,7 +154,7 @@ void cut_apart(std::span<const Operation* const> all, std::vector<size_t> left,
 std::vector<FoundPartition> find_partitions(const Region& region) {
   const auto operations = pointers(region.partitions);
   std::vector<FoundPartition> result;
-  for (const auto& partition : partitions_of(operations, region)) {
+  for (const auto& partition : partitions_of(operations, region, Purpose::grouping)) {
     auto indices = indices_of(partition);
     if (partition.is_supported() && convolutions_of(operations, indices) > 1) {
       cut_apart(operations, std::move(indices), region, result);
@@ -154,7 +166,7 @@ std::vector<FoundPartition> find_partitions(const Region& region) {
 }
 
 dnnl::graph::partition as_one(const Region& region, const Partition& partition) {
-  auto found = partitions_of(pointers({&partition, 1}), region);
+  auto found = partitions_of(pointers({&partition, 1}), region, Purpose::running);
   if (found.size() != 1 || !found[0].is_supported()) {
     throw std::runtime_error("oneDNN Graph does not run these operations as one partition");
   }

@@ -7,6 +7,7 @@
 #include "kernels/rotary/rotary.h"
 #include "plan/attention_layout.h"
 #include "plan/kernel_step.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -85,10 +86,9 @@ void add_rotary(Building& building, const Region& region, const Operation& opera
   call.dst = heads_of(desc.strides, heads, positions);
   call.cos = {nullptr, building.type(cos), of_cos[0], of_cos[positions]};
   call.sin = {nullptr, building.type(sin), of_sin[0], of_sin[positions]};
-  const auto is_float = [](DataType type) { return is_f32_or_bf16(type) || type == DataType::f16; };
   if (building.desc(sin).sizes.back() != call.R || call.R % 2 != 0 || call.R > call.D ||
-      !is_float(call.type) || !is_float(call.cos.type) || !is_float(call.sin.type) ||
-      building.type(dst) != call.type) {
+      !is_f32_or_half(call.type) || !is_f32_or_half(call.cos.type) ||
+      !is_f32_or_half(call.sin.type) || building.type(dst) != call.type) {
     reject();
   }
   add_kernel_step(building, {src, cos, sin}, dst, std::move(desc),

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/eltwise_f32/eltwise_f32.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -17,7 +18,7 @@ std::optional<Rows> dense_rows(const Building& building, Id id,
                                MemoryFormat format = MemoryFormat::contiguous) {
   const auto& desc = building.desc(id);
   const auto type = building.type(id);
-  if (!is_f32_or_bf16(type) || desc.sizes.empty() ||
+  if (!is_f32_or_half(type) || desc.sizes.empty() ||
       !same_layout(desc, dense(desc.sizes, format))) {
     return std::nullopt;
   }
@@ -118,7 +119,7 @@ std::optional<RowsCall> as_rows(const Building& building, const Layer& layer) {
   const auto& weights = building.desc(layer.weights);
   const auto weights_type = building.type(layer.weights);
   const auto dst_type = building.type(layer.dst);
-  if (!src || !is_f32_or_bf16(weights_type) || !is_f32_or_bf16(dst_type) ||
+  if (!src || !is_f32_or_half(weights_type) || !is_f32_or_half(dst_type) ||
       weights.sizes[axes->k] != src->columns) {
     return std::nullopt;
   }

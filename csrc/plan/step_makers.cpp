@@ -2,6 +2,7 @@
 
 #include "plan/batch_norm_step.h"
 #include "plan/concat_chain.h"
+#include "plan/elementwise_step.h"
 #include "plan/few_rows_step.h"
 #include "plan/gate_step.h"
 #include "plan/layer_step.h"
@@ -10,6 +11,7 @@
 #include "plan/partition_step.h"
 #include "plan/step_registry.h"
 #include "plan/sum_step.h"
+#include "plan/widened_product_step.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -23,6 +25,8 @@ constexpr StepMaker kStepMakers[] = {
     {"gate", make_gate},
     {"few rows", make_few_rows},
     {"packed rows", make_packed_rows},
+    {"widened product", make_widened_product},
+    {"elementwise", make_elementwise},
     {"layer", make_layer},
     {"partition", make_partition},  // oneDNN Graph itself; it never declines
 };

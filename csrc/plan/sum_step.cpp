@@ -8,6 +8,7 @@
 
 #include "kernels/broadcast_add/broadcast_add.h"
 #include "plan/kernel_step.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -93,8 +94,8 @@ DeclineReason make_sum(StepRequest& request) {
   const Id dst = partition.operations.back().outputs[0];
   const auto type = building.type(dst);
   const auto is_of_type = [&](Id id) { return building.type(id) == type; };
-  if (!is_f32_or_bf16(type) || !std::all_of(terms->begin(), terms->end(), is_of_type)) {
-    return "not all f32 or all bf16";
+  if (!is_f32_or_half(type) || !std::all_of(terms->begin(), terms->end(), is_of_type)) {
+    return "not all f32, all bf16 or all f16";
   }
   const auto sizes = sizes_of_sum(building, *terms);
   if (!sizes) {

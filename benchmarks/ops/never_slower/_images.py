@@ -94,7 +94,7 @@ def cases() -> Iterator[Case]:
             yield _max_pool(pool, torch.float32, layout, name)
         yield _max_pool(pool, torch.bfloat16, torch.contiguous_format, "")
     for heads in _ATTENTION:
-        for dtype in (torch.float32, torch.bfloat16):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
             yield _attention(heads, dtype, "")
         if heads[2] == heads[3]:
             yield _attention(heads, torch.float32, " causal")

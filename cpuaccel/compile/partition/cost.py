@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from cpuaccel import _native
 from cpuaccel.compile.bridge import (
     DECODER_STEPS,
     MUTATIONS,
@@ -129,6 +130,14 @@ def overruled() -> dict[str, bool]:
     return _overruled.get() or {}
 
 
+def _is_widened(dtype: str) -> bool:
+    """Say whether arithmetic of `dtype` is float32 arithmetic on this CPU."""
+    native = _native.load()
+    return (dtype == "bf16" and not native.has_bf16_arithmetic()) or (
+        dtype == "f16" and not native.has_fp16_arithmetic()
+    )
+
+
 def choose(facts: Facts) -> Choice:
     """Return the choice for a partition: by `overrule`, fixed rules, or the first matching row."""
     family = family_of(facts.kinds)
@@ -142,7 +151,11 @@ def choose(facts: Facts) -> Choice:
     of_one_row = family == "product" and facts.M == 1 and facts.place == "chain"
     if of_one_row and not _packaged.get():
         return Choice(True, "product of one row in a chain: runs the kernel that torch would call")
-    row = cost_table.find(family, facts.place, facts.dtype, facts.M, facts.work)
+    widened = _is_widened(facts.dtype)
+    if widened and family == "product" and (facts.place == "chain" or facts.M > 1):
+        return Choice(True, f"product of {facts.dtype} weights in f32 arithmetic")
+    dtype = "bf16" if widened else facts.dtype
+    row = cost_table.find(family, facts.place, dtype, facts.M, facts.work)
     if row is None and family == "attention" and facts.place != "alone":
         return Choice(
             True,

@@ -6,7 +6,7 @@
 //   logsumexp[n,h,l] = log of the sum over s of exp(score[n,h,l,s])
 //
 //   n < N, h < H, l < L (queries), s < S (keys), e < E, all int64 and at least 1
-//   query, key, value, dst: f32, or bf16; mask: f32, or bf16, or none
+//   query, key, value, dst, mask: f32, bf16 or f16 each; mask may be missing
 //   any strides, except that dst's elements e are contiguous and its rows do not overlap
 //   causal: keys s > l count as masked
 //

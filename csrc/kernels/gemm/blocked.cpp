@@ -16,6 +16,11 @@ float* panel_scratch(int64_t count) {
       scratch(ScratchSlot::gemm_b, static_cast<size_t>(count) * sizeof(float)));
 }
 
+// With more rows, packed 16-bit panels are widened to floats before they are multiplied. Below, the
+// tile widens what it loads, and reads half the bytes: twice as fast with 2 to 4 rows, and 0.85
+// times with 64 and more (Zen 3).
+constexpr int64_t kWidenAbove = 32;
+
 class Blocked {
  public:
   Blocked(const GemmCall& call, const GemmKernels& kernels, int64_t g)
@@ -23,7 +28,9 @@ class Blocked {
         kernels_(kernels),
         g_(g),
         kc_(call.packed != nullptr ? call.packed->kc() : gemm_kc(call.K)),
-        mc_(gemm_mc(call.M, kernels.mr, call.pack_b.is_fast)) {}
+        widens_(call.packed != nullptr && call.packed->type() != DataType::f32 &&
+                call.M > kWidenAbove),
+        mc_(gemm_mc(call.M, kernels.mr, call.pack_b.is_fast || widens_)) {}
 
   void run() {
     if (call_.packed != nullptr) {
@@ -112,8 +119,7 @@ class Blocked {
   Panel panel(int64_t k, int64_t n, int64_t columns) const {
     const int64_t size = std::min(kc_, k_ - k) * kernels_.nr;
     if (source_ == Source::ready) {
-      const DataType type = call_.packed->type();
-      return {call_.packed->panel(k, n), type, size * data_type_size(type)};
+      return widens_ ? widened(k, n, size) : packed(k, n, size);
     }
     float* data = source_ == Source::shared ? shared(k, n) : panel_scratch(kernels_.nr * kc_);
     if (source_ == Source::own) {
@@ -122,8 +128,19 @@ class Blocked {
     return {reinterpret_cast<const char*>(data), DataType::f32, size * int64_t{sizeof(float)}};
   }
 
+  Panel packed(int64_t k, int64_t n, int64_t size) const {
+    const DataType type = call_.packed->type();
+    return {call_.packed->panel(k, n), type, size * data_type_size(type)};
+  }
+
+  Panel widened(int64_t k, int64_t n, int64_t size) const {
+    float* data = panel_scratch(kernels_.nr * kc_);
+    kernels_.load({call_.packed->panel(k, n), call_.packed->type(), size, 1, 1, size, data, size});
+    return {reinterpret_cast<const char*>(data), DataType::f32, size * int64_t{sizeof(float)}};
+  }
+
   GemmPrefetch ready_panel(int64_t k, int64_t n) const {
-    const Panel next = panel(k, n, kernels_.nr);
+    const Panel next = packed(k, n, std::min(kc_, k_ - k) * kernels_.nr);
     return {next.data, 1, next.bytes, 0};
   }
 
@@ -186,7 +203,9 @@ class Blocked {
   const GemmCall& call_;
   const GemmKernels& kernels_;
   const int64_t g_;
-  const int64_t kc_, mc_;
+  const int64_t kc_;
+  const bool widens_;
+  const int64_t mc_;
   Source source_ = Source::own;
   float* shared_ = nullptr;
   int64_t n0_ = 0, n_ = 0, k0_ = 0, k_ = 0;  // the part of B that is packed

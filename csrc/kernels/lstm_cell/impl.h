@@ -3,18 +3,12 @@
 
 #include <cstdint>
 
-#include "kernels/float_vectors/exp.h"
+#include "kernels/float_vectors/sigmoid.h"
 #include "kernels/inline.h"
 #include "kernels/lstm_cell/lstm_cell.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-template <typename V>
-CPUACCEL_INLINE typename V::Vector sigmoid(typename V::Vector x) {
-  const auto one = V::set1(1.0f);
-  return V::divide(one, V::add(one, exp_negative<V>(x)));
-}
 
 template <typename V>
 CPUACCEL_INLINE typename V::Vector tanh(typename V::Vector x) {

@@ -2,9 +2,9 @@
 //
 //   op attention in QUERY KEY VALUE [MASK] out DST    scale=f: causal=b:
 //
-// QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32 or all bf16. MASK, f32 or
-// their type, broadcasts to N x H x L x S. DST has the strides of QUERY: if these are N x L x H x E
-// in memory, merging the heads afterwards copies nothing.
+// QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32, all bf16 or all f16. MASK,
+// f32 or their type, broadcasts to N x H x L x S. DST has the strides of QUERY: if these are N x L
+// x H x E in memory, merging the heads afterwards copies nothing.
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -17,6 +17,7 @@
 #include "plan/attention_layout.h"
 #include "plan/kernel_step.h"
 #include "plan/step_registry.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -28,8 +29,8 @@ using plan::Sizes;
 
 DataType type_of(const Building& building, Id id) {
   const DataType type = building.type(id);
-  if (!is_f32_or_bf16(type)) {
-    throw std::runtime_error("attention: neither float32 nor bfloat16");
+  if (!plan::is_f32_or_half(type)) {
+    throw std::runtime_error("attention: neither float32, bfloat16 nor float16");
   }
   return type;
 }

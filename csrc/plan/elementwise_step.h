@@ -1,0 +1,24 @@
+// Elementwise operations of 16-bit floats on CPUs without arithmetic of the type, for which oneDNN
+// has no primitives: one pass by kernel family elementwise, in f32 arithmetic.
+#pragma once
+
+#include <span>
+
+#include "plan/step_maker.h"
+
+namespace cpuaccel::plan {
+
+// Adds a step that computes `operations`, each of which reads what exists or results of those
+// before it. Only the last result is written. The reason if it cannot.
+DeclineReason add_elementwise(Building& building, std::span<const Operation> operations);
+
+// with_layout for a dense layout, also of a type that oneDNN cannot copy.
+Id dense_copy(Building& building, Id id, const TensorDesc& desc);
+
+// The maker of these steps (step_makers.h).
+DeclineReason make_elementwise(StepRequest& request);
+
+// Whether something else reads a result of the partition before its last one.
+bool is_read_on_the_way(const StepRequest& request);
+
+}  // namespace cpuaccel::plan
