@@ -11,6 +11,7 @@
 #include "kernel_rows.h"
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/half.h"
+#include "threads.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -22,6 +23,8 @@ struct Problem {
   int64_t N = 1, H = 2, L = 8, S = 8, E = 8;
   float scale = 0.4f;
   bool causal = false, bf16 = false;
+  int64_t group = 1, past = 0, window = 0;
+  DataType kept = DataType::f32;                         // of keys and values
   GuardedVector<float> query{}, key{}, value{}, mask{};  // mask: L x S of every head, or empty
 
   Problem& fill(unsigned seed) {
@@ -33,13 +36,53 @@ struct Problem {
       return result;
     };
     query = floats(N * L * H * E);
-    key = floats(N * S * H * E);
-    value = floats(N * S * H * E);
+    key = floats(N * S * H / group * E);
+    value = floats(N * S * H / group * E);
+    if (kept != DataType::f32) {
+      keep(key, kept_key, key_scales);
+      keep(value, kept_value, value_scales);
+    }
     return *this;
+  }
+
+  // Keys or values as `kept`, and the scale of each position if they are s8. The floats become
+  // what these stand for.
+  GuardedVector<uint16_t> kept_key{}, kept_value{};
+  GuardedVector<float> key_scales{}, value_scales{};
+  void keep(GuardedVector<float>& from, GuardedVector<uint16_t>& to,
+            GuardedVector<float>& scales) const {
+    const auto count = static_cast<int64_t>(from.size());
+    to = GuardedVector<uint16_t>(size(kept == DataType::s8 ? (count + 1) / 2 : count));
+    scales = GuardedVector<float>(size(kept == DataType::s8 ? count / E : 0));
+    for (int64_t i = 0; i < count; ++i) {
+      float& x = from[size(i)];
+      if (kept == DataType::s8) {
+        float& scale_of_row = scales[size(i / E)];
+        scale_of_row = 0.02f + 0.001f * static_cast<float>(i / E % 7);
+        const auto byte = static_cast<int8_t>(std::clamp(x / scale_of_row, -127.0f, 127.0f));
+        reinterpret_cast<int8_t*>(to.data())[i] = byte;
+        x = scale_of_row * static_cast<float>(byte);
+      } else if (kept == DataType::bf16) {
+        to[size(i)] = float_to_bf16(x);
+        x = bf16_to_float(to[size(i)]);
+      } else {
+        to[size(i)] = float_to_f16(x);
+        x = f16_to_float(to[size(i)]);
+      }
+    }
   }
 
   AttentionMatrix matrix(const GuardedVector<float>& from, int64_t rows) const {
     return {from.data(), DataType::f32, rows * H * E, E, H * E, 1};
+  }
+  AttentionMatrix kept_matrix(const GuardedVector<float>& floats,
+                              const GuardedVector<uint16_t>& other) const {
+    const void* const data = kept == DataType::f32 ? static_cast<const void*>(floats.data())
+                                                   : static_cast<const void*>(other.data());
+    return {data, kept, S * H / group * E, E, H / group * E, 1};
+  }
+  AttentionScales scales_of(const GuardedVector<float>& from) const {
+    return {from.empty() ? nullptr : from.data(), S * H / group, 1, H / group};
   }
 
   struct Result {
@@ -50,8 +93,11 @@ struct Problem {
     AttentionCall call;
     call.N = N, call.H = H, call.L = L, call.S = S, call.E = E;
     call.query = matrix(query, L);
-    call.key = matrix(key, S);
-    call.value = matrix(value, S);
+    call.group = group, call.past = past, call.window = window;
+    call.key = kept_matrix(key, kept_key);
+    call.value = kept_matrix(value, kept_value);
+    call.key_scales = scales_of(key_scales);
+    call.value_scales = scales_of(value_scales);
     if (!mask.empty()) {
       call.mask = {mask.data(), DataType::f32, 0, 0, S, 1};
     }
@@ -65,9 +111,13 @@ struct Problem {
   static size_t size(int64_t count) { return static_cast<size_t>(count); }
   double element(const GuardedVector<float>& from, int64_t rows, int64_t n, int64_t h, int64_t row,
                  int64_t e) const {
-    const float x = from[size(((n * rows + row) * H + h) * E + e)];
-    return bf16 ? bf16_to_float(float_to_bf16(x)) : x;
+    return rounded(from[size(((n * rows + row) * H + h) * E + e)]);
   }
+  double kept_element(const GuardedVector<float>& from, int64_t n, int64_t h, int64_t row,
+                      int64_t e) const {
+    return rounded(from[size(((n * S + row) * (H / group) + h / group) * E + e)]);
+  }
+  double rounded(float x) const { return bf16 ? bf16_to_float(float_to_bf16(x)) : x; }
 
   // Scores of a query, minus infinity where a key is masked.
   GuardedVector<double> scores(int64_t n, int64_t h, int64_t l) const {
@@ -75,18 +125,19 @@ struct Problem {
     for (int64_t s = 0; s < S; ++s) {
       double sum = 0;
       for (int64_t e = 0; e < E; ++e) {
-        sum += element(query, L, n, h, l, e) * element(key, S, n, h, s, e);
+        sum += element(query, L, n, h, l, e) * kept_element(key, n, h, s, e);
       }
       sum = sum * static_cast<double>(scale) +
             (mask.empty() ? 0.0 : static_cast<double>(mask[size(l * S + s)]));
-      result[size(s)] = causal && s > l ? -INFINITY : sum;
+      const bool hidden = causal && (s > l + past || (window > 0 && s <= l + past - window));
+      result[size(s)] = hidden ? -INFINITY : sum;
     }
     return result;
   }
 
   void check(AttentionFunction* row) const {
     const Result result = run(row);
-    const double tolerance = bf16 ? 2e-2 : 2e-5;
+    const double tolerance = bf16 ? 2e-2 : kept == DataType::s8 ? 1e-4 : 2e-5;
     for (int64_t n = 0; n < N; ++n) {
       for (int64_t h = 0; h < H; ++h) {
         for (int64_t l = 0; l < L; ++l) {
@@ -110,7 +161,7 @@ struct Problem {
     for (int64_t e = 0; e < E; ++e) {
       double expected = 0;
       for (int64_t s = 0; s < S; ++s) {
-        expected += weights[size(s)] * element(value, S, n, h, s, e);
+        expected += weights[size(s)] * kept_element(value, n, h, s, e);
       }
       expected = sum == 0 ? 0.0 : expected / sum;
       ASSERT_NEAR(result.dst[size(at * E + e)], expected, tolerance)
@@ -166,6 +217,62 @@ TEST_P(AttentionTest, Causal) {
       Problem problem{.L = L, .S = S, .causal = true};
       problem.fill(2).check(GetParam().function);
     }
+  }
+}
+
+// Heads of keys that serve several heads of queries: in rows of a step, in blocks of several heads,
+// and in blocks of one head.
+TEST_P(AttentionTest, GroupsOfHeads) {
+  for (const int64_t L : {1, 2, 9, 150, 440}) {
+    for (const int64_t group : {2, 7}) {
+      Problem problem{.N = 2, .H = 2 * group, .L = L, .S = 450, .E = 17, .group = group};
+      problem.fill(13).check(GetParam().function);
+      problem.causal = true;
+      problem.past = 450 - L;
+      problem.check(GetParam().function);
+    }
+  }
+}
+
+// Windows shorter and longer than a block of keys, rows without keys, and keys before the first.
+TEST_P(AttentionTest, Windows) {
+  for (const int64_t L : {1, 3, 100, 700}) {
+    for (const int64_t window : {1, 40, 600}) {
+      for (const int64_t past : {0, 300, 1400}) {
+        Problem problem{.N = 1, .H = 2, .L = L, .S = 1100, .causal = true};
+        problem.group = L == 3 ? 2 : 1, problem.past = past, problem.window = window;
+        problem.fill(14).check(GetParam().function);
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, KeptTypes) {
+  for (const DataType kept : {DataType::f32, DataType::bf16, DataType::f16, DataType::s8}) {
+    for (const int64_t group : {1, 4, 8}) {
+      for (const int64_t E : {16, 33, 256}) {
+        Problem problem{.N = 2, .H = group, .L = 2, .S = 300, .E = E, .kept = kept};
+        problem.group = group;
+        problem.fill(15).check(GetParam().function);
+      }
+    }
+  }
+}
+
+// Threads share the keys of one head.
+TEST_P(AttentionTest, KeysInParts) {
+  for (const DataType kept : {DataType::f32, DataType::s8}) {
+    Problem problem{.H = 7, .L = 1, .S = 3001, .E = 24, .group = 7, .kept = kept};
+    problem.fill(16).check(GetParam().function);
+    const auto expected = problem.run(GetParam().function).dst;
+    {
+      const Threads threads(3);
+      const auto found = problem.run(GetParam().function).dst;
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin()));
+    }
+    problem.mask.assign(3001, 0.0f);
+    std::fill_n(problem.mask.begin(), 1500, -kInfinity);  // the whole first part
+    problem.check(GetParam().function);
   }
 }
 

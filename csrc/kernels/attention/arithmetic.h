@@ -43,9 +43,13 @@ class AttentionArithmetic {
     if (pairs_ == nullptr && block.type == DataType::f32 && block.column_stride == 1) {
       return {static_cast<const float*>(block.data), block.row_stride};
     }
+    pack_left(block, to);
+    return {to, left_stride(block.columns)};
+  }
+
+  void pack_left(const AttentionBlock& block, float* to) const {
     const int64_t stride = left_stride(block.columns);
     (pairs_ != nullptr ? pairs_->tile_rows : kernels_.load)(load_call(block, to, stride));
-    return {to, stride};
   }
 
   // Whether a packed left operand is rows of bf16 in their natural order, padded with zeros to a
@@ -58,18 +62,18 @@ class AttentionArithmetic {
     function(load_call(block, panels, 0), tile_kernels().nr);
   }
 
-  // c[m x columns] = (add ? c : 0) + left * right
+  // c[m x columns] = (add ? c : 0) + left * right, of the first `depth` of `packed` rows of right
   struct Product {
     Left left;
     const float* right;
-    int64_t rows, columns, depth;
+    int64_t rows, columns, depth, packed;
     float* c;
     int64_t c_stride;
     bool add;
   };
   void multiply(const Product& p) const {
     const GemmKernels& kernels = tile_kernels();
-    const int64_t k = steps(p.depth);
+    const int64_t k = steps(p.depth), packed = steps(p.packed);
     for (int64_t n = 0; n < p.columns; n += kernels.nr) {
       const int64_t width = std::min(kernels.nr, p.columns - n);
       kernels.tile({.m = p.rows,
@@ -77,7 +81,7 @@ class AttentionArithmetic {
                     .k = k,
                     .a = p.left.data,
                     .a_stride = p.left.stride,
-                    .panel = p.right + n * k,
+                    .panel = p.right + n * packed,
                     .type = DataType::f32,
                     .c = p.c + n,
                     .c_stride = p.c_stride,

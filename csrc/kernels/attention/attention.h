@@ -1,18 +1,22 @@
 // Family attention: scaled dot-product attention, softmax(scale * Q K^T + mask) V, computed block
 // by block without storing the whole score matrix (flash attention).
 //
-//   score[n,h,l,s] = scale * sum over e of query[n,h,l,e] * key[n,h,s,e] + mask[n,h,l,s]
-//   dst[n,h,l,e]   = sum over s of softmax over s of score[n,h,l,s] * value[n,h,s,e]
+//   score[n,h,l,s] = scale * sum over e of query[n,h,l,e] * key[n,g,s,e] + mask[n,h,l,s]
+//   dst[n,h,l,e]   = sum over s of softmax over s of score[n,h,l,s] * value[n,g,s,e]
 //   logsumexp[n,h,l] = log of the sum over s of exp(score[n,h,l,s])
 //
 //   n < N, h < H, l < L (queries), s < S (keys), e < E, all int64 and at least 1
-//   query, key, value, dst, mask: f32, bf16 or f16 each; mask may be missing
+//   g = h / group: a head of keys and values serves `group` heads of queries
+//   query, key, value, dst: f32, bf16 or f16; mask: f32, bf16 or f16, or none
 //   any strides, except that dst's elements e are contiguous and its rows do not overlap
-//   causal: keys s > l count as masked
+//   causal: keys s > l + past count as masked, and with a window keys s <= l + past - window too
+//   key and value may also be s8, if their elements e are contiguous. Then each position of a head
+//   has a scale: key[n,g,s,e] stands for key_scales[n,g,s] * key[n,g,s,e].
 //
 // Arithmetic is f32. With `bf16`, products are of bf16 numbers with f32 sums: operands and softmax
-// weights are rounded to nearest even, sums and logsumexp are not. With fewer than 8 queries
-// nothing is rounded, and keys and values are read once, in place. If all keys of a row are masked,
+// weights are rounded to nearest even, sums and logsumexp are not. With few queries (few_queries.h)
+// nothing is rounded, and keys and values are read once, in place; but queries of s8 keys may be
+// rounded to 16 bits, of the largest magnitude of their row. If all keys of a row are masked,
 // its dst and logsumexp are 0. A NaN among a row's scores makes the whole row NaN.
 //
 // Results are bitwise the same on any number of threads. The running maximum is that of Milakov and
@@ -27,6 +31,7 @@
 #include <span>
 
 #include "base/api.h"
+#include "kernels/attention/groups.h"
 #include "kernels/gemm/types.h"
 #include "kernels/kernel_list.h"
 
@@ -46,20 +51,32 @@ struct AttentionDst {
   int64_t batch_stride = 0, head_stride = 0, row_stride = 0;
 };
 
+// The scale of position (n, g, s) is at data[n * batch_stride + g * head_stride + s * row_stride].
+struct AttentionScales {
+  const float* data = nullptr;
+  int64_t batch_stride = 0, head_stride = 0, row_stride = 0;
+};
+
 struct AttentionCall {
   int64_t N = 0, H = 0, L = 0, S = 0, E = 0;
+  int64_t group = 1;                        // a divisor of H
   AttentionMatrix query, key, value, mask;  // mask.data null: none
   AttentionDst dst;
   AttentionDst logsumexp;  // f32; data null: none
   float scale = 1.0f;
   bool causal = false;
-  bool bf16 = false;  // only if gemm_bf16 has a usable row besides ref
+  int64_t past = 0;                          // with causal
+  int64_t window = 0;                        // with causal; 0: none
+  AttentionScales key_scales, value_scales;  // of s8
+  bool bf16 = false;                         // only if gemm_bf16 has a usable row besides ref
 };
 
 // With at most this many queries, as in a decoder's step, keys and values are read in place if
 // their elements e are contiguous (few_queries.h). Packing them would take longer than the
 // products, which take no longer than reading.
 inline constexpr int64_t kAttentionFewQueries = 7;
+// The same for queries of the `group` heads that share keys and values.
+inline constexpr int64_t kAttentionFewRows = 64;
 
 // One row of a block of scores. mask is null or as long as the row.
 struct SoftmaxRow {
@@ -81,6 +98,12 @@ struct AttentionKernels {
   SoftmaxResult (*softmax_bf16)(const SoftmaxRow& row, uint16_t* weights);
   // row[i] *= factor
   void (*scale)(float* row, int64_t count, float factor);
+  // row[i] *= factors[i]
+  void (*multiply)(float* row, const float* factors, int64_t count);
+  // dst[i] = src[i]
+  void (*widen)(const int8_t* src, int64_t count, float* dst);
+  // Null if there are no such loops.
+  const AttentionGroups* groups = nullptr;
 };
 using AttentionFunction = const AttentionKernels&();
 

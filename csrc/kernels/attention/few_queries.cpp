@@ -4,6 +4,8 @@
 
 #include "base/scratch_arrays.h"
 #include "kernels/attention/arithmetic.h"
+#include "kernels/attention/cut.h"
+#include "kernels/attention/group_queries.h"
 #include "kernels/attention/rows.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/pieces.h"
@@ -11,29 +13,39 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// With this many queries the products take as long as reading keys and values from memory.
-constexpr int64_t kReading = 8;
-
-// kKeys: keys of a head per block. kScores: scores that are stored (128 KiB, in L2) while the keys
-// of other heads are read, before any values are. Each change from keys to values interrupts the
-// memory stream for half a microsecond.
-constexpr int64_t kKeys = 4096;
+// Scores that are stored (128 KiB, in L2) while the keys of other pieces are read, before any
+// values are. Each change from keys to values interrupts the memory stream for half a microsecond.
 constexpr int64_t kScores = 1 << 15;
 
-class Heads {
+// Keys or values that all rows meet while they are in L1, as f32: 16 KiB.
+constexpr int64_t kBlockFloats = 4096;
+
+class Pieces {
  public:
-  Heads(const AttentionCall& call, const AttentionKernels& kernels)
+  // `shared`: the sums of all pieces if heads are cut into parts, else null.
+  Pieces(const AttentionCall& call, const AttentionKernels& kernels, const KeyCut& cut,
+         const AttentionSums* shared)
       : call_(call),
-        keys_(even_part(call.S, kKeys, 1)),
-        score_stride_(round_up(keys_, 16)),
-        most_(std::clamp<int64_t>(kScores / (call.L * score_stride_), 1, call.N * call.H)),
+        kernels_(kernels),
+        cut_(cut),
+        is_shared_(shared != nullptr),
+        score_stride_(round_up(cut.keys, 16)),
+        most_(std::clamp<int64_t>(kScores / (cut.rows * score_stride_), 1, cut.heads * cut.parts)),
+        wide_stride_(round_up(call.E, 16)),
+        block_(std::max<int64_t>(kBlockFloats / wide_stride_, 1)),
         scratch_(ScratchSlot::gemm_dst,
-                 ScratchArrays::room<float>(most_ * call.L * score_stride_) +
-                     ScratchArrays::room<float>(call.L * floats_.left_stride(call.E)) +
-                     AttentionRows::room(call, most_ * call.L, keys_)),
-        scores_(scratch_.take<float>(most_ * call.L * score_stride_)),
-        query_(scratch_.take<float>(call.L * floats_.left_stride(call.E))),
-        rows_(call, kernels, floats_.f32(), most_ * call.L, keys_, scratch_) {}
+                 ScratchArrays::room<float>(most_ * cut.rows * score_stride_) +
+                     ScratchArrays::room<float>(cut.rows * wide_stride_) +
+                     ScratchArrays::room<float>(block_ * wide_stride_) +
+                     ScratchArrays::room<float>(cut.keys) + AttentionRows::room(cut.keys) +
+                     (is_shared_ ? 0 : AttentionSums::room(call, most_ * cut.rows))),
+        scores_(scratch_.take<float>(most_ * cut.rows * score_stride_)),
+        query_(scratch_.take<float>(cut.rows * wide_stride_)),
+        wide_(scratch_.take<float>(block_ * wide_stride_)),
+        scales_(scratch_.take<float>(cut.keys)),
+        rows_(call, kernels, floats_.f32(),
+              is_shared_ ? *shared : AttentionSums::from(call, most_ * cut.rows, scratch_),
+              cut.keys, scratch_) {}
 
   void run(int64_t begin, int64_t end) const {
     for (int64_t first = begin; first < end; first += most_) {
@@ -41,94 +53,207 @@ class Heads {
     }
   }
 
+  void merge() const { cut_.merge(call_, rows_); }
+
  private:
-  void run_together(int64_t first, int64_t heads) const {
-    rows_.begin(heads * call_.L);
-    const int64_t end = call_.causal ? std::min(call_.S, call_.L) : call_.S;
-    for (int64_t s0 = 0; s0 < end; s0 += keys_) {
-      const int64_t keys = std::min(keys_, end - s0);
-      for (int64_t i = 0; i < heads; ++i) {
-        score(i, first + i, s0, keys);
-      }
-      for_each_row(first, heads, [&](int64_t row, const AttentionQuery& query) {
-        rows_.softmax(row, query, scores(row), s0, keys);
-      });
-      for (int64_t i = 0; i < heads; ++i) {
-        add_values(i, first + i, s0, keys);
+  // A matrix of 8 or 16 bits, or f32, whose rows lie in place or in wide_.
+  struct Block {
+    const void* data;
+    DataType type;
+    int64_t row_stride;
+  };
+
+  void run_together(int64_t first, int64_t pieces) const {
+    const int64_t base = is_shared_ ? first * cut_.rows : 0;  // the row of sums
+    rows_.begin(base, pieces * cut_.rows);
+    for (int64_t i = 0; i < pieces; ++i) {
+      score(first + i, scores_ + i * cut_.rows * score_stride_);
+    }
+    for (int64_t i = 0; i < pieces; ++i) {
+      const int64_t head = (first + i) / cut_.parts;
+      const AttentionKeys keys = keys_of(first + i);
+      for (int64_t row = 0; row < cut_.rows; ++row) {
+        float* const scores = scores_ + (i * cut_.rows + row) * score_stride_;
+        rows_.softmax(base + i * cut_.rows + row, query_of(head, row), scores, keys, true);
       }
     }
-    for_each_row(first, heads,
-                 [&](int64_t row, const AttentionQuery& query) { rows_.finish(row, query); });
-  }
-
-  // Calls body(row, its query) for all rows of the heads that run together.
-  template <typename Body>
-  void for_each_row(int64_t first, int64_t heads, const Body& body) const {
-    for (int64_t row = 0; row < heads * call_.L; ++row) {
-      const int64_t head = first + row / call_.L;
-      body(row, AttentionQuery{head / call_.H, head % call_.H, row % call_.L});
+    for (int64_t i = 0; i < pieces; ++i) {
+      add_values(first + i, scores_ + i * cut_.rows * score_stride_, base + i * cut_.rows);
+    }
+    for (int64_t i = 0; !is_shared_ && i < pieces; ++i) {
+      for (int64_t row = 0; row < cut_.rows; ++row) {
+        rows_.finish(i * cut_.rows + row, query_of(first + i, row));
+      }
     }
   }
 
-  float* scores(int64_t row) const { return scores_ + row * score_stride_; }
+  AttentionKeys keys_of(int64_t piece) const { return cut_.keys_of(piece % cut_.parts); }
 
-  const char* of_head(const AttentionMatrix& matrix, int64_t head, int64_t row) const {
-    return at(matrix, head / call_.H, head % call_.H, row);
+  // Row `row` of a head of keys.
+  AttentionQuery query_of(int64_t head, int64_t row) const {
+    return cut_.query_of(call_, head, row);
   }
 
-  void score(int64_t i, int64_t head, int64_t s0, int64_t keys) const {
+  // The queries of a head of keys, in rows.
+  AttentionArithmetic::Left queries(int64_t head) const {
     const AttentionMatrix& query = call_.query;
-    const auto left = floats_.left({of_head(query, head, 0), query.type, query.row_stride,
-                                    query.column_stride, call_.L, call_.E},
-                                   query_);
-    floats_.f32().dot({call_.L,
-                       keys,
-                       call_.E,
-                       left.data,
-                       left.stride,
-                       of_head(call_.key, head, s0),
-                       call_.key.type,
-                       call_.key.row_stride,
-                       scores(i * call_.L),
-                       score_stride_,
-                       1,
-                       1.0f,
-                       false,
-                       {}});
+    const auto block = [&](int64_t row, int64_t row_stride, int64_t rows) {
+      const AttentionQuery first = query_of(head, row);
+      return AttentionBlock{at(query, first.n, first.h, first.l),
+                            query.type,
+                            row_stride,
+                            query.column_stride,
+                            rows,
+                            call_.E};
+    };
+    if (call_.L == 1) {
+      return as_left(block(0, query.head_stride, cut_.rows), query_);
+    }
+    if (call_.group == 1) {
+      return as_left(block(0, query.row_stride, cut_.rows), query_);
+    }
+    for (int64_t row = 0; row < cut_.rows; row += call_.L) {
+      const AttentionBlock from = block(row, query.row_stride, call_.L);
+      floats_.f32().load({from.data, from.type, from.row_stride, from.column_stride, from.rows,
+                          from.columns, query_ + row * wide_stride_, wide_stride_});
+    }
+    return {query_, wide_stride_};
   }
 
-  void add_values(int64_t i, int64_t head, int64_t s0, int64_t keys) const {
-    for (int64_t l = 0; l < call_.L; l += kRowsMost) {
-      const int64_t rows = std::min(kRowsMost, call_.L - l), first = i * call_.L + l;
-      if (s0 == 0) {
-        std::fill_n(rows_.dst(first), rows * rows_.stride(), 0.0f);
+  AttentionArithmetic::Left as_left(const AttentionBlock& from, float* to) const {
+    if (from.type == DataType::f32 && from.column_stride == 1) {
+      return {static_cast<const float*>(from.data), from.row_stride};
+    }
+    floats_.f32().load({from.data, from.type, from.row_stride, from.column_stride, from.rows,
+                        from.columns, to, wide_stride_});
+    return {to, wide_stride_};
+  }
+
+  // Whether elements are widened once for all rows, not for each tile of rows.
+  bool widens(const AttentionMatrix& matrix, int64_t together) const {
+    return matrix.type == DataType::s8 || (matrix.type != DataType::f32 && cut_.rows > together);
+  }
+  // Keys or values that are multiplied at a time.
+  int64_t block(const AttentionMatrix& matrix, int64_t together, int64_t keys) const {
+    return cut_.rows > together || widens(matrix, together) ? block_ : keys;
+  }
+
+  // The rows of a head's keys or values from s0 on.
+  Block rows_of(const AttentionMatrix& matrix, int64_t head, int64_t s0, int64_t rows,
+                int64_t together) const {
+    const int64_t heads = call_.H / call_.group;
+    const char* const data = at(matrix, head / heads, head % heads, s0);
+    if (!widens(matrix, together)) {
+      return {data, matrix.type, matrix.row_stride};
+    }
+    if (matrix.type == DataType::s8) {
+      for (int64_t row = 0; row < rows; ++row) {
+        kernels_.widen(reinterpret_cast<const int8_t*>(data) + row * matrix.row_stride, call_.E,
+                       wide_ + row * wide_stride_);
       }
-      floats_.f32().rows({rows, call_.E, keys, scores(first), score_stride_,
-                          of_head(call_.value, head, s0), call_.value.type, call_.value.row_stride,
-                          rows_.dst(first), rows_.stride(), 1.0f});
+    } else {
+      floats_.f32().load(
+          {data, matrix.type, matrix.row_stride, 1, rows, call_.E, wide_, wide_stride_});
+    }
+    return {wide_, DataType::f32, wide_stride_};
+  }
+
+  // Multiplies the columns of `rows` by the scales of their keys.
+  void apply(const AttentionScales& scales, int64_t piece, float* scores) const {
+    if (scales.data == nullptr) {
+      return;
+    }
+    const int64_t heads = call_.H / call_.group, head = piece / cut_.parts;
+    const AttentionKeys keys = keys_of(piece);
+    const float* from = scales.data + head / heads * scales.batch_stride +
+                        head % heads * scales.head_stride + keys.begin * scales.row_stride;
+    if (scales.row_stride != 1) {
+      for (int64_t s = 0; s < keys.count(); ++s) {
+        scales_[s] = from[s * scales.row_stride];
+      }
+      from = scales_;
+    }
+    for (int64_t row = 0; row < cut_.rows; ++row) {
+      kernels_.multiply(scores + row * score_stride_, from, keys.count());
+    }
+  }
+
+  void score(int64_t piece, float* scores) const {
+    const int64_t head = piece / cut_.parts, together = floats_.f32().dot_rows;
+    const AttentionKeys keys = keys_of(piece);
+    const auto left = queries(head);
+    const int64_t block = this->block(call_.key, together, keys.count());
+    for (int64_t s = 0; s < keys.count(); s += block) {
+      const int64_t count = std::min(block, keys.count() - s);
+      const Block right = rows_of(call_.key, head, keys.begin + s, count, together);
+      floats_.f32().dot({cut_.rows,
+                         count,
+                         call_.E,
+                         left.data,
+                         left.stride,
+                         right.data,
+                         right.type,
+                         right.row_stride,
+                         scores + s,
+                         score_stride_,
+                         1,
+                         1.0f,
+                         false,
+                         {}});
+    }
+    apply(call_.key_scales, piece, scores);
+  }
+
+  void add_values(int64_t piece, float* weights, int64_t base) const {
+    const int64_t head = piece / cut_.parts;
+    const AttentionKeys keys = keys_of(piece);
+    apply(call_.value_scales, piece, weights);
+    std::fill_n(rows_.dst(base), cut_.rows * rows_.stride(), 0.0f);
+    // Tiles of four rows add three values at a time to each sum, and those of six rows two.
+    const int64_t rows = cut_.rows <= kRowsMost ? cut_.rows : even_part(cut_.rows, 4, 1);
+    const int64_t block = this->block(call_.value, rows, keys.count());
+    for (int64_t s = 0; s < keys.count(); s += block) {
+      const int64_t count = std::min(block, keys.count() - s);
+      const Block right = rows_of(call_.value, head, keys.begin + s, count, rows);
+      for (int64_t row = 0; row < cut_.rows; row += rows) {
+        floats_.f32().rows({std::min(rows, cut_.rows - row), call_.E, count,
+                            weights + row * score_stride_ + s, score_stride_, right.data,
+                            right.type, right.row_stride, rows_.dst(base + row), rows_.stride(),
+                            1.0f});
+      }
     }
   }
 
   const AttentionCall& call_;
+  const AttentionKernels& kernels_;
+  const KeyCut& cut_;
   const AttentionArithmetic floats_{false};
-  const int64_t keys_, score_stride_;
-  const int64_t most_;  // heads that run together
+  const bool is_shared_;
+  const int64_t score_stride_;
+  const int64_t most_;  // pieces that run together
+  const int64_t wide_stride_, block_;
   ScratchArrays scratch_;
-  float *const scores_, *const query_;
+  float *const scores_, *const query_, *const wide_, *const scales_;
   const AttentionRows rows_;
 };
 
 }  // namespace
 
 bool are_few_queries(const AttentionCall& call) {
-  return call.L <= kAttentionFewQueries && call.key.column_stride == 1 &&
-         call.value.column_stride == 1;
+  const bool few =
+      call.group == 1 ? call.L <= kAttentionFewQueries : call.group * call.L <= kAttentionFewRows;
+  return call.key.type == DataType::s8 ||
+         (few && call.key.column_stride == 1 && call.value.column_stride == 1);
 }
 
 void attention_of_few_queries(const AttentionCall& call, const AttentionKernels& kernels) {
-  const int64_t grain = gemm_grain(kReading, call.S, 2 * call.E);
-  parallel_for(0, call.N * call.H, grain,
-               [&](int64_t begin, int64_t end) { Heads(call, kernels).run(begin, end); });
+  if (are_group_queries(call, kernels)) {
+    attention_of_group_queries(call, kernels);
+    return;
+  }
+  const KeyCut cut(call);
+  in_pieces(call, cut,
+            [&](const AttentionSums* shared) { return Pieces(call, kernels, cut, shared); });
 }
 
 }  // namespace cpuaccel::kernels

@@ -135,17 +135,33 @@ void scale_row(float* row, int64_t count, float factor) {
   });
 }
 
-template <typename V>
-constexpr AttentionKernels attention_kernels_of() {
-  if constexpr (requires(uint16_t* to, typename V::Vector v) { V::store_bf16(to, v); }) {
-    return {softmax_row<V>, softmax_row_bf16<V>, scale_row<V>};
-  } else {
-    return {softmax_row<V>, nullptr, scale_row<V>};
+// The compiler makes vectors of these two loops.
+inline void multiply_row(float* __restrict row, const float* __restrict factors, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    row[i] *= factors[i];
+  }
+}
+
+inline void widen_row(const int8_t* __restrict src, int64_t count, float* __restrict dst) {
+  for (int64_t i = 0; i < count; ++i) {
+    dst[i] = static_cast<float>(src[i]);
   }
 }
 
 template <typename V>
-inline constexpr AttentionKernels kAttentionKernels = attention_kernels_of<V>();
+constexpr AttentionKernels attention_kernels_of(const AttentionGroups* groups) {
+  if constexpr (requires(uint16_t* to, typename V::Vector v) { V::store_bf16(to, v); }) {
+    return {softmax_row<V>, softmax_row_bf16<V>, scale_row<V>, multiply_row, widen_row, groups};
+  } else {
+    return {softmax_row<V>, nullptr, scale_row<V>, multiply_row, widen_row, groups};
+  }
+}
+
+template <typename V>
+inline constexpr AttentionKernels kAttentionKernels = attention_kernels_of<V>(nullptr);
+
+template <typename V, const AttentionGroups& kGroups>
+inline constexpr AttentionKernels kAttentionKernelsOfGroups = attention_kernels_of<V>(&kGroups);
 
 }  // namespace
 }  // namespace cpuaccel::kernels

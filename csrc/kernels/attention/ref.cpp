@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "kernels/attention/attention.h"
@@ -27,10 +28,16 @@ void scale(float* row, int64_t count, float factor) {
   std::for_each(row, row + count, [&](float& x) { x *= factor; });
 }
 
+void multiply(float* row, const float* factors, int64_t count) {
+  std::transform(row, row + count, factors, row, std::multiplies<>());
+}
+
+void widen(const int8_t* src, int64_t count, float* dst) { std::copy_n(src, count, dst); }
+
 }  // namespace
 
 const AttentionKernels& attention_ref() {
-  static constexpr AttentionKernels kernels{softmax, nullptr, scale};
+  static constexpr AttentionKernels kernels{softmax, nullptr, scale, multiply, widen};
   return kernels;
 }
 

@@ -1,8 +1,11 @@
+#include "kernels/attention/groups_avx2.h"
 #include "kernels/attention/impl.h"
 #include "kernels/float_vectors/exp_avx512.h"
 
 namespace cpuaccel::kernels {
 
-const AttentionKernels& attention_x86_avx512() { return kAttentionKernels<ExpFloats16>; }
+const AttentionKernels& attention_x86_avx512() {
+  return kAttentionKernelsOfGroups<ExpFloats16, kGroupsAvx2>;
+}
 
 }  // namespace cpuaccel::kernels

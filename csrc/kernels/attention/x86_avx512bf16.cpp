@@ -1,3 +1,4 @@
+#include "kernels/attention/groups_avx2.h"
 #include "kernels/attention/impl.h"
 #include "kernels/float_vectors/exp_avx512.h"
 
@@ -20,6 +21,8 @@ struct RoundedFloats16 : ExpFloats16 {
 
 }  // namespace
 
-const AttentionKernels& attention_x86_avx512bf16() { return kAttentionKernels<RoundedFloats16>; }
+const AttentionKernels& attention_x86_avx512bf16() {
+  return kAttentionKernelsOfGroups<RoundedFloats16, kGroupsAvx2>;
+}
 
 }  // namespace cpuaccel::kernels
