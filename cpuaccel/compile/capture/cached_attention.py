@@ -8,6 +8,8 @@ masks of the call that runs: so a graph has no size of the cache, and holds for 
 from __future__ import annotations
 
 import copy
+import functools
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -56,6 +58,8 @@ class CachedCall:
     """A mask, None, or a dictionary of them."""
     _copy: Any = field(default=None, init=False)
     """The copy of the cache that a validation or a timing writes to."""
+    _positions: Tensor | None = field(default=None, init=False)
+    """The positions of the tokens in the cache."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
         """Return what attention number `number` returns: N x T x heads x head width.
@@ -70,10 +74,30 @@ class CachedCall:
             cache = self._copy
         # A region may write its results in any layout. torch's fast attention needs dense rows.
         query, key, value = with_dense_rows(query), with_dense_rows(key), with_dense_rows(value)
-        key, value = cache.update(key, value, site.layer)
+        key, value = cache.update(key, value, site.layer, *self._update_options(key.shape[2]))
         mask = self.masks if site.mask is None else self.masks[site.mask]
         attended: Tensor = site.attend(site.module, query, key, value, mask, **site.options)[0]
         return attended
+
+    def _update_options(self, tokens: int) -> tuple[Any, ...]:
+        """Return what a cache's `update` gets too: positions, before transformers 5."""
+        if not caches_need_positions():
+            return ()
+        if self._positions is None:
+            self._positions = positions_in(self.cache, tokens)
+        return ({"cache_position": self._positions},)
+
+
+def positions_in(cache: Any, tokens: int) -> Tensor:
+    """Return the positions that a cache's next `tokens` tokens have, int64."""
+    return torch.arange(tokens) + cache.get_seq_length()
+
+
+@functools.cache
+def caches_need_positions() -> bool:
+    """Say whether `update` of a cache takes the positions of the tokens, as transformers 4 does."""
+    transformers: Any = sys.modules["transformers"]
+    return int(transformers.__version__.partition(".")[0]) < 5
 
 
 def copy_of_cache(cache: Any) -> Any:

@@ -19,7 +19,12 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _log
-from cpuaccel.compile.capture.cached_attention import CachedCall, cached_call, copy_of_cache
+from cpuaccel.compile.capture.cached_attention import (
+    CachedCall,
+    cached_call,
+    copy_of_cache,
+    positions_in,
+)
 from cpuaccel.compile.capture.decoder import Decoder, cache_argument
 from cpuaccel.compile.capture.module_attributes import layer_with_hooks
 from cpuaccel.compile.frontend import same_class
@@ -101,6 +106,7 @@ class GenerationPlans(same_class.Plans):
         cache = given.pop("cache", given.pop("past_key_values", None))
         uses_cache = given.pop("use_cache", None)
         keep = given.pop("logits_to_keep", 0)
+        cached = given.pop("cache_position", None)
         if given.pop("return_dict", None) is False:
             return "return_dict=False"
         for name, each in given.items():
@@ -118,6 +124,8 @@ class GenerationPlans(same_class.Plans):
             or positions.shape[1] != tokens.shape[1]
         ):
             return "position_ids of other sizes than the tokens"
+        if cached is not None and not _continues(cached, cache, tokens.shape[1]):
+            return "cache_position that does not continue the cache"
         if uses_cache is None:
             uses_cache = bool(getattr(self.model.config, "use_cache", True))
         if tokens.shape[1] == 1 or keep == tokens.shape[1]:
@@ -235,7 +243,7 @@ class GenerationPlans(same_class.Plans):
         batch, tokens = given.tokens.shape
         positions = given.positions
         if positions is None:
-            positions = (torch.arange(tokens) + cache.get_seq_length())[None]
+            positions = positions_in(cache, tokens)[None]
         return positions.expand(batch, tokens).contiguous()
 
     def _masks(self, given: Arguments, cache: Any, positions: Tensor) -> Any:
@@ -257,7 +265,7 @@ class GenerationPlans(same_class.Plans):
             # transformers before 5
             "input_embeds": torch.empty((batch, tokens, 0), dtype=self.model.dtype),
             "past_key_values": cache,
-            "cache_position": torch.arange(tokens) + cache.get_seq_length(),
+            "cache_position": positions_in(cache, tokens),
         }
         wanted = _parameters_of(make)
         return make(**{name: each for name, each in known.items() if name in wanted})
@@ -269,6 +277,13 @@ class GenerationPlans(same_class.Plans):
     def _made_output(self, given: Arguments, scores: Tensor, cache: Any) -> Any:
         """Return what the model returns."""
         return self._output(logits=scores, **{self._decoder.cache_name: cache})
+
+
+def _continues(positions: Tensor, cache: Any, tokens: int) -> bool:
+    """Say whether positions, which transformers before 5 passes, follow what a cache holds."""
+    if cache is None:
+        return torch.equal(positions, torch.arange(tokens))
+    return torch.equal(positions, positions_in(cache, tokens))
 
 
 @functools.cache
