@@ -5,6 +5,7 @@ The nets are written as transformers writes them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -210,3 +211,26 @@ def test_gated_products(function: Callable[[Tensor], Tensor], dtype: torch.dtype
 
     x = torch.randn(3, 5, 2 * WIDTH).to(dtype)
     assert "gated_product" in _alone(Net(forward), x)
+
+
+def test_gelu_as_a_formula_is_one_op() -> None:
+    def gelu(x: Tensor) -> Tensor:
+        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
+        return 0.5 * x * (1.0 + torch.tanh(inner))
+
+    model = Net(lambda self, x: self.last(gelu(self.first(x))),
+                first=nn.Linear(WIDTH, WIDTH), last=nn.Linear(WIDTH, 8))  # fmt: skip
+    assert _steps(model, torch.randn(3, WIDTH)) == ["MatMul+GELUTanh", "MatMul"]
+
+
+def test_heads_of_one_token_are_not_written_as_images() -> None:
+    inputs = torch.randn(1, 1, WIDTH), *_tables(1, 1, HEAD)
+
+    class Heads(Block):
+        def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+            heads = self.q(x).view(1, 1, HEADS, HEAD).transpose(1, 2)
+            q = embedded(heads, cos, sin)
+            return self.o(F.scaled_dot_product_attention(q, q, heads).flatten(1).unsqueeze(0))
+
+    with cost.overrule({"attention": False}):
+        assert "copy" not in _steps(Heads(), *inputs)

@@ -31,7 +31,12 @@ from cpuaccel.compile.partition import cost
 from cpuaccel.compile.partition.partition import Partition
 from cpuaccel.compile.partition.readers import is_read_outside, outside_sources
 from cpuaccel.compile.partition.selection import choose_partitions, drop_incomplete_units
-from cpuaccel.compile.passes import linear_from_bmm, linear_layouts, strided_reads
+from cpuaccel.compile.passes import (
+    gelu_from_ops,
+    linear_from_bmm,
+    linear_layouts,
+    strided_reads,
+)
 
 
 @dataclass
@@ -84,6 +89,7 @@ def find_regions(
     """
     strided_reads.remove_strided_reads(graph)
     linear_from_bmm.restore_linears(graph)
+    gelu_from_ops.restore_gelus(graph)
     linear_layouts.reorder_rows(graph)
     if in_place:
         skip_slice_copies(graph)
@@ -427,7 +433,7 @@ def _channels_last(node: Node) -> bool:
     Tensors that are not images in eager, such as the heads of attention, have a view's strides.
     """
     value = node.meta["val"]
-    if value.dim() not in (4, 5):
+    if value.dim() not in (4, 5) or any(map(_is_attention, node.users)):
         return False
     sizes, strides = value.shape, value.stride()
     channels_last = statically_known_true(strides[1] == 1)
@@ -438,6 +444,11 @@ def _channels_last(node: Node) -> bool:
         for dim in range(1, value.dim() - 1)
     )
     return channels_last or contiguous
+
+
+def _is_attention(node: Node) -> bool:
+    """Say whether `node` reads heads: those of a single token have the strides of images."""
+    return "attention" in str(node.target)
 
 
 # Trying, and timing
