@@ -33,6 +33,7 @@ constexpr std::array kOps{
     OpRow{"Exp", ElementwiseOp::exp},
     OpRow{"Sigmoid", ElementwiseOp::sigmoid},
     OpRow{"Tanh", ElementwiseOp::tanh},
+    OpRow{"Clamp", ElementwiseOp::clamp},
     OpRow{"ReLU", ElementwiseOp::activation, Activation::relu},
     OpRow{"HardSwish", ElementwiseOp::activation, Activation::hardswish},
     OpRow{"GELU", ElementwiseOp::activation, Activation::gelu},
@@ -176,7 +177,8 @@ DeclineReason add_elementwise(Building& building, std::span<const Operation> ope
     const OpRow& row = *op_row(operation);
     const size_t a = numbers.at(operation.inputs[0]);
     const size_t b = operation.inputs.size() > 1 ? numbers.at(operation.inputs[1]) : a;
-    program.add({row.op, a, b, row.activation});
+    program.add({row.op, a, b, row.activation, attribute(operation.attributes, "min", 0.0f),
+                 attribute(operation.attributes, "max", 0.0f)});
     numbers.emplace(operation.outputs[0], numbers.size());
   }
   std::optional<Id> overwritten;

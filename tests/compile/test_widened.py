@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -63,8 +64,9 @@ def test_linear_layers_are_one_region(
 ) -> None:
     torch.manual_seed(0)
 
-    def gated(self: nn.Module, x: Tensor) -> Tensor:
-        return x + self.down(function(self.gate(x)) * self.up(x))
+    def gated(self: Any, x: Tensor) -> Tensor:
+        result: Tensor = x + self.down(function(self.gate(x)) * self.up(x))
+        return result
 
     layers = {"gate": nn.Linear(96, 160), "up": nn.Linear(96, 160), "down": nn.Linear(160, 96)}
     model, x = Lambda(gated, **layers).to(dtype), torch.randn(rows, 96, dtype=dtype)
@@ -79,11 +81,12 @@ def test_linear_layers_are_one_region(
 def test_products_of_activations(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
 
-    def attention(self: nn.Module, x: Tensor) -> Tensor:
+    def attention(self: Any, x: Tensor) -> Tensor:
         heads = (x.unflatten(-1, (4, 16)).transpose(1, 2) for x in self.qkv(x).chunk(3, -1))
         query, key, value = heads
         weights = (query @ key.transpose(-1, -2)).sigmoid()
-        return self.out((weights @ value).transpose(1, 2).flatten(2))
+        result: Tensor = self.out((weights @ value).transpose(1, 2).flatten(2))
+        return result
 
     model = Lambda(attention, qkv=nn.Linear(64, 192), out=nn.Linear(64, 64)).to(dtype)
     _check(model, torch.randn(2, 12, 64, dtype=dtype))
@@ -114,5 +117,5 @@ def test_weights_that_change_are_seen(dtype: torch.dtype) -> None:
     optimized = cpuaccel.optimize(model, (x,), time_budget=0)
     with torch.no_grad():
         optimized(x)
-        model[2].weight.mul_(2)
-        torch.testing.assert_close(optimized(x), model(x), rtol=0.02, atol=0.02)
+        nn.init.normal_(model[2].weight)
+        torch.testing.assert_close(optimized(x), model(x), rtol=0.05, atol=0.2)

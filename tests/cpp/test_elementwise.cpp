@@ -65,6 +65,8 @@ double exact(const ElementwiseStep& step, double a, double b) {
       return 1 / (1 + std::exp(-a));
     case Op::tanh:
       return std::tanh(a);
+    case Op::clamp:
+      return std::clamp(a, static_cast<double>(step.low), static_cast<double>(step.high));
     case Op::activation:
       return exact_activation(step.activation, a);
   }
@@ -140,6 +142,8 @@ TEST_P(ElementwiseTest, EveryOpAndType) {
     for (const Activation activation : kActivations) {
       check(of_run(type, 37, {{Op::activation, 0, 0, activation}}), GetParam().function);
     }
+    check(of_run(type, 37, {{Op::clamp, 0, 0, Activation::none, -1.5f, 2.0f}}),
+          GetParam().function);
     check(of_run(type, 37, {{Op::exp, 1}, {Op::divide, 0, 2}}), GetParam().function);
   }
 }
@@ -181,7 +185,7 @@ TEST_P(ElementwiseTest, CopiesWithoutSteps) {
   check(program, GetParam().function);
 }
 
-TEST_P(ElementwiseTest, TanhNearZeroAndFar) {
+TEST_P(ElementwiseTest, TanhNearZeroAndFarAndNan) {
   GuardedVector<float> src{0.0f,         1e-30f, -1e-6f,
                            0.01f,        6.4f,   -6.6f,
                            30.0f,        1e30f,  std::numeric_limits<float>::infinity(),
@@ -199,6 +203,10 @@ TEST_P(ElementwiseTest, TanhNearZeroAndFar) {
     const double expected = std::tanh(static_cast<double>(src[i]));
     EXPECT_NEAR(static_cast<double>(dst[i]), expected, 0x1p-17 * std::fabs(expected)) << src[i];
   }
+  EXPECT_TRUE(std::isnan(dst.back()));
+  GetParam().function({Op::clamp, src.data(), src.data(), dst.data(),
+                       static_cast<int64_t>(src.size()), -1.0f, 1.0f});
+  EXPECT_EQ(dst[dst.size() - 2], 1.0f);
   EXPECT_TRUE(std::isnan(dst.back()));
 }
 

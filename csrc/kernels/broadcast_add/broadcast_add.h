@@ -2,8 +2,8 @@
 //
 //   dst[i] = sum over operands of data[i mod count]
 //
-//   i < count, int64; data and dst: f32, bf16 or f16; sums are f32, in the order of the operands, and
-//   rounded once, to nearest even
+//   i < count, int64; data and dst: f32, bf16 or f16; sums are f32, in the order of the operands,
+//   and rounded once, to nearest even
 //
 // An operand that shares dst's memory must be as long as dst. The family has no kernel list: gemm's
 // kernels convert 16 bits, and the compiler's loop over floats is limited by memory on every CPU.

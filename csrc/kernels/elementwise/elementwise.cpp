@@ -103,7 +103,7 @@ class Worker {
       std::copy_n(values_[step.a], count, buffers_[to]);
       eltwise_f32(step.activation, buffers_[to], count);
     } else {
-      row_({step.op, values_[step.a], values_[step.b], buffers_[to], count});
+      row_({step.op, values_[step.a], values_[step.b], buffers_[to], count, step.low, step.high});
     }
   }
 

@@ -36,6 +36,7 @@ enum class ElementwiseOp : uint8_t {
   exp,
   sigmoid,
   tanh,
+  clamp,
   activation,
 };
 
@@ -43,6 +44,7 @@ struct ElementwiseStep {
   ElementwiseOp op;
   size_t a, b = 0;  // numbers of values
   Activation activation = Activation::none;
+  float low = 0, high = 0;  // of clamp
 };
 
 inline constexpr size_t kElementwiseDims = 6;
@@ -73,6 +75,7 @@ struct ElementwiseRun {
   const float *a, *b;
   float* dst;
   int64_t count;
+  float low, high;
 };
 using ElementwiseFunction = void(const ElementwiseRun& run);
 

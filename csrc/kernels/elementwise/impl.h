@@ -29,7 +29,8 @@ CPUACCEL_INLINE typename V::Vector tanh_by_fraction(typename V::Vector x) {
 }
 
 template <typename V, ElementwiseOp kOp>
-CPUACCEL_INLINE typename V::Vector elementwise_value(typename V::Vector a, typename V::Vector b) {
+CPUACCEL_INLINE typename V::Vector elementwise_value(const ElementwiseRun& run,
+                                                     typename V::Vector a, typename V::Vector b) {
   using enum ElementwiseOp;
   if constexpr (kOp == add) {
     return V::add(a, b);
@@ -45,8 +46,10 @@ CPUACCEL_INLINE typename V::Vector elementwise_value(typename V::Vector a, typen
     return exp_negative<V>(V::negative(a));
   } else if constexpr (kOp == sigmoid) {
     return cpuaccel::kernels::sigmoid<V>(a);
-  } else {
+  } else if constexpr (kOp == tanh) {
     return tanh_by_fraction<V>(a);
+  } else {
+    return V::min(V::set1(run.high), V::max(V::set1(run.low), a));
   }
 }
 
@@ -54,12 +57,13 @@ template <typename V, ElementwiseOp kOp>
 void elementwise_loop(const ElementwiseRun& run) {
   int64_t i = 0;
   for (; i + V::kLanes <= run.count; i += V::kLanes) {
-    V::store(run.dst + i, elementwise_value<V, kOp>(V::load(run.a + i), V::load(run.b + i)));
+    V::store(run.dst + i, elementwise_value<V, kOp>(run, V::load(run.a + i), V::load(run.b + i)));
   }
   if (i < run.count) {
     const auto mask = V::mask(run.count - i);
     V::store(run.dst + i,
-             elementwise_value<V, kOp>(V::load(run.a + i, mask), V::load(run.b + i, mask)), mask);
+             elementwise_value<V, kOp>(run, V::load(run.a + i, mask), V::load(run.b + i, mask)),
+             mask);
   }
 }
 
@@ -83,6 +87,8 @@ void elementwise_run(const ElementwiseRun& run) {
       return elementwise_loop<V, sigmoid>(run);
     case tanh:
       return elementwise_loop<V, tanh>(run);
+    case clamp:
+      return elementwise_loop<V, clamp>(run);
     case activation:
       return;  // eltwise_f32 computes it
   }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/elementwise/elementwise.h"
@@ -5,8 +6,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-float value_of(ElementwiseOp op, float a, float b) {
-  switch (op) {
+float value_of(const ElementwiseRun& run, float a, float b) {
+  switch (run.op) {
     case ElementwiseOp::add:
       return a + b;
     case ElementwiseOp::subtract:
@@ -23,6 +24,8 @@ float value_of(ElementwiseOp op, float a, float b) {
       return 1.0f / (1.0f + std::exp(-a));
     case ElementwiseOp::tanh:
       return std::tanh(a);
+    case ElementwiseOp::clamp:
+      return std::min(std::max(a, run.low), run.high);  // a NaN stays, being the first operand
     case ElementwiseOp::activation:
       break;  // eltwise_f32 computes it
   }
@@ -33,7 +36,7 @@ float value_of(ElementwiseOp op, float a, float b) {
 
 void elementwise_ref(const ElementwiseRun& run) {
   for (int64_t i = 0; i < run.count; ++i) {
-    run.dst[i] = value_of(run.op, run.a[i], run.b[i]);
+    run.dst[i] = value_of(run, run.a[i], run.b[i]);
   }
 }
 
