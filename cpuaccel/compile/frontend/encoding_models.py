@@ -6,6 +6,8 @@ gets one of ones. The result is used as the model is (`same_class.py`).
 
 from __future__ import annotations
 
+import copy
+import functools
 from typing import Any
 
 import torch
@@ -71,26 +73,25 @@ class EncoderPlans(same_class.Plans):
             return found
         self._check_model()
         kind = (method, *((name, *_facts(each)) for name, each in sorted(found.items())))
-        tokens = found.get("input_ids", found.get("inputs_embeds"))
-        if (
-            tokens is not None
-            and "attention_mask" not in found
-            and "attention_mask" in self._names(method)
-        ):
-            found["attention_mask"] = torch.ones(tokens.shape[:2], dtype=torch.int64)
         if kind not in self._reasons:
             with self._lock:
                 if kind not in self._reasons:
                     return self._first_call(kind, found, plain)
         if self._reasons[kind]:
             return self._reasons[kind]
-        output = self._run(method, found)
+        args, kwargs = _as_call(method, self._with_mask(method, found))
+        output = self._captures[method](*args, **kwargs)
         self._changes.serve()
         return output
 
-    def _run(self, method: str, given: dict[str, Any]) -> Any:
-        args, kwargs = _as_call(method, given)
-        return self._captures[method](*args, **kwargs)
+    def _with_mask(self, method: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call with a mask of ones, if it has tokens and no mask."""
+        tokens = given.get("input_ids", given.get("inputs_embeds"))
+        if tokens is None or "attention_mask" in given:
+            return given
+        if "attention_mask" not in self._names(method):
+            return given
+        return {**given, "attention_mask": torch.ones(tokens.shape[:2], dtype=torch.int64)}
 
     def _first_call(self, kind: Any, given: dict[str, Any], plain: Any) -> Any:
         """Return the output of the model. Capture the model, and compare it with the output."""
@@ -116,15 +117,28 @@ class EncoderPlans(same_class.Plans):
             seconds = self.sizes_budget and max(self.sizes_budget, _SIZES)
             self._captures[method] = Optimized(model, self.time_budget, seconds)
         made = self._captures[method]
+        masked = self._with_mask(method, given)
         # Symbolic sizes of a capture for one row include a batch of 1.
-        row = {name: _first_row(each) for name, each in given.items()}
+        row = {name: _first_row(each) for name, each in masked.items()}
         with torch.no_grad():
             if made.capture_for(*_as_call(method, row)) is None:
-                return made.verdicts[-1].reason
-            difference = self._difference(method, self._run(method, given), output)
+                reason = made.last()[1]
+                return reason or (made.verdict.reason if made.verdict is not None else "no plan")
+            if masked is given:
+                return ""
+            args, kwargs = _as_call(method, masked)
+            exact = functools.partial(self._exact, method, given)
+            difference = self._difference(method, made(*args, **kwargs), output, exact)
         if not difference.is_within:
-            return f"the plan's results exceed the error bound: {difference}"
+            return f"without a mask, the plan's results exceed the error bound: {difference}"
         return ""
+
+    def _exact(self, method: str, given: dict[str, Any], _: float) -> Any:
+        """Return the output of a copy of the model in fp32 or float64."""
+        halves = self.model.dtype in (torch.bfloat16, torch.float16)
+        dtype = torch.float32 if halves else torch.float64
+        wide = copy.deepcopy(self.model).to(dtype)
+        return getattr(wide, method)(**{name: _cast(each, dtype) for name, each in given.items()})
 
 
 _CACHES = ("cache", "past_key_values")
@@ -133,6 +147,11 @@ _CACHES = ("cache", "past_key_values")
 def _as_call(method: str, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of what is captured for a method."""
     return ((), given) if method == "forward" else ((given,), {})
+
+
+def _cast(argument: Any, dtype: torch.dtype) -> Any:
+    floats = isinstance(argument, Tensor) and argument.is_floating_point()
+    return argument.to(dtype) if floats else argument
 
 
 def _facts(argument: Any) -> tuple[Any, ...]:

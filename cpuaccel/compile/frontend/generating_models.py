@@ -177,8 +177,8 @@ class GenerationPlans(same_class.Plans):
         """Let the attentions of the decoder in the block work on a cache."""
         return cached_call(CachedCall(self._decoder.sites, cache, masks))
 
-    def _prepare(self, given: Arguments, cache: Any) -> None:
-        """Fill what the decoder reads beside its own cache."""
+    def _prepare(self, given: Arguments, cache: Any, *, exactly: bool = False) -> None:
+        """Fill what the decoder reads beside its own cache; `exactly`: by the model itself."""
 
     def _made_decoder(self, masks: Any) -> Any:
         """Return what is captured: a module of tokens and positions."""
@@ -208,7 +208,7 @@ class GenerationPlans(same_class.Plans):
             return f"its output has {', '.join(made) or 'no names'}"
         positions = self._positions(given, before)
         masks = self._masks(given, before, positions)
-        self._prepare(given, before)
+        self._prepare(given, before, exactly=True)
         if self._decoder is None:
             self._output = type(output)
             self._decoder = self._made_decoder(masks)

@@ -123,10 +123,15 @@ class Plans(ABC):
                 _log.logger.warning("optimize: the model runs from now on: %s", self._gave_up)
             self._reset()
 
-    def _difference(self, what: str, found: Any, expected: Any) -> Difference:
-        """Return how far the results of what is captured are from the model's."""
+    def _difference(
+        self, what: str, found: Any, expected: Any, exact: Any = lambda error: None
+    ) -> Difference:
+        """Return how far the results of what is captured are from the model's.
+
+        `exact`: as in `compare`.
+        """
         halves = self.model.dtype in (torch.bfloat16, torch.float16)
-        difference = compare(found, expected, "bf16" if halves else "fp32", lambda error: None)
+        difference = compare(found, expected, "bf16" if halves else "fp32", exact)
         self.differences[what] = difference
         return difference
 

@@ -11,7 +11,7 @@ import copy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -135,7 +135,12 @@ class Seq2SeqPlans(GenerationPlans):
         with cached_call(own), cross_call(cross):
             yield
 
-    def _prepare(self, given: Any, cache: Any) -> None:
+    def _tried(self, given: Any, before: Any, output: Any) -> str:
+        # The model's own states: the decoder is compared, not the encoder.
+        states = (output.encoder_last_hidden_state,)
+        return super()._tried(replace(given, encoded=states), before, output)
+
+    def _prepare(self, given: Any, cache: Any, *, exactly: bool = False) -> None:
         """Compute the keys and values of the encoder's states, if the cache has none."""
         if any(cache.is_updated.values()):
             return
@@ -148,7 +153,7 @@ class Seq2SeqPlans(GenerationPlans):
                 with torch.no_grad():
                     keys.capture_for((states[:1],), {})
                 self._keys = keys
-        found = self._keys(states)
+        found = self._keys.model(states) if exactly else self._keys(states)
         for layer, pair in enumerate(zip(found[::2], found[1::2], strict=True)):
             cache.cross_attention_cache.update(*pair, layer)
             cache.is_updated[layer] = True
