@@ -65,8 +65,10 @@ bool is_plain(const at::Tensor& x) {
   return x.layout() == at::kStrided && x.dim() == 4 && x.numel() > 0;
 }
 
-bool same_heads(const at::Tensor& a, const at::Tensor& b) {
-  return a.size(0) == b.size(0) && a.size(1) == b.size(1) && a.size(3) == b.size(3);
+// Whether heads of keys, or values, serve the same number of heads of queries each.
+bool serves_heads(const at::Tensor& query, const at::Tensor& key) {
+  return query.size(0) == key.size(0) && query.size(1) % key.size(1) == 0 &&
+         query.size(3) == key.size(3);
 }
 
 // The reason for a fallback to torch, or null.
@@ -81,8 +83,8 @@ const char* fallback_reason(const Operands& of, double dropout_p) {
     return "dtype is neither float32 nor bfloat16";
   }
   if (!is_plain(query) || !is_plain(key) || !is_plain(value) || dropout_p != 0.0 ||
-      !same_heads(query, key) || !same_heads(query, value) || key.size(2) != value.size(2)) {
-    return "unsupported shapes, grouped-query attention or dropout";
+      !serves_heads(query, key) || !serves_heads(query, value) || key.sizes() != value.sizes()) {
+    return "unsupported shapes or dropout";
   }
   if (const char* reason =
           attention_fallback_reason(query.size(2), attention_in_bf16(data_type(type)))) {
@@ -142,6 +144,7 @@ AttentionResult cpuaccel_attention(const AttentionOperands& of, bool is_causal,
   call.L = L;
   call.S = key.size(2);
   call.E = query.size(3);
+  call.group = query.size(1) / key.size(1);
   call.query = matrix(query);
   call.key = matrix(key);
   call.value = matrix(value);

@@ -102,6 +102,32 @@ def _mask_shapes(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 @dtypes
+@pytest.mark.parametrize("queries", [1, 2, 20, 450])
+def test_heads_that_share_keys(dtype: torch.dtype, queries: int) -> None:
+    q = torch.randn(2, 6, queries, 32).to(dtype)
+    k, v = (torch.randn(2, 2, 470, 32).to(dtype) for _ in range(2))
+    tolerance = 2e-2 if dtype == torch.bfloat16 else 2e-5
+    expected = _exact(q, *(x.repeat_interleave(3, dim=1) for x in (k, v)), None, False)
+    with counted() as counts:
+        found = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+    if _amd():
+        assert counts.calls.get("attention.cpuaccel", 0) == 1
+
+
+def test_gradients_of_shared_keys_are_torchs() -> None:
+    made = [torch.randn(1, heads, 12, 16) for heads in (4, 2, 2)]
+    grads = []
+    for block in (running("auto"), off()):
+        operands = [x.detach().requires_grad_() for x in made]
+        with block:
+            F.scaled_dot_product_attention(*operands, enable_gqa=True).pow(2).sum().backward()
+        grads.append([x.grad for x in operands])
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@dtypes
 @isas
 def test_each_instruction_set(isa: str, dtype: torch.dtype) -> None:
     q, k, v = _operands((2, 3, 270, 290, 64), dtype, "contiguous")

@@ -73,6 +73,7 @@ _ATTENTION = (
     *((1, 1, 1, 1, 8), (1, 2, 4, 4, 16), (1, 12, 16, 16, 64), (1, 12, 128, 128, 64)),
     *((1, 12, 384, 384, 64), (8, 12, 128, 128, 64), (1, 12, 1, 512, 64), (1, 8, 1024, 77, 40)),
 )
+_GROUPED_ATTENTION = ((1, 14, 1, 128, 64), (1, 14, 1, 2048, 64), (2, 8, 200, 200, 128))
 
 
 def cases() -> Iterator[Case]:
@@ -99,6 +100,9 @@ def cases() -> Iterator[Case]:
         if heads[2] == heads[3]:
             yield _attention(heads, torch.float32, " causal")
         yield _attention(heads, torch.float32, " mask")
+    for heads in _GROUPED_ATTENTION:
+        for dtype in (torch.float32, torch.bfloat16):
+            yield _attention(heads, dtype, " causal" if heads[2] > 1 else "", kept=2)
 
 
 def _conv(shape: _Conv, dtype: torch.dtype, layout: torch.memory_format, name: str) -> Case:
@@ -139,11 +143,13 @@ def _max_pool(
     return Case("aten::max_pool2d_with_indices", "CPU", label, make)
 
 
-def _attention(heads: tuple[int, ...], dtype: torch.dtype, kind: str) -> Case:
+def _attention(heads: tuple[int, ...], dtype: torch.dtype, kind: str, kept: int = 0) -> Case:
+    """`kept`: heads of keys and values; 0: as many as of queries."""
     N, H, L, S, E = heads
 
     def make() -> Runner:
-        q, k, v = (numbers(N, H, rows, E, dtype=dtype) for rows in (L, S, S))
+        q = numbers(N, H, L, E, dtype=dtype)
+        k, v = (numbers(N, kept or H, S, E, dtype=dtype) for _ in range(2))
         mask = numbers(1, 1, L, S, dtype=dtype) if kind == " mask" else None
         return partial(
             _aten._scaled_dot_product_flash_attention_for_cpu,
@@ -151,5 +157,5 @@ def _attention(heads: tuple[int, ...], dtype: torch.dtype, kind: str) -> Case:
             attn_mask=mask,
         )
 
-    label = f"{DTYPES[dtype]} {sizes(heads)}{kind}"
+    label = f"{DTYPES[dtype]} {sizes(heads)}{f' over {kept}' if kept else ''}{kind}"
     return Case("aten::_scaled_dot_product_flash_attention_for_cpu", "CPU", label, make)

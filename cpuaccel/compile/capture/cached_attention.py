@@ -8,17 +8,19 @@ masks of the call that runs: so a graph has no size of the cache, and holds for 
 from __future__ import annotations
 
 import copy
-import functools
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache as cached
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cpuaccel.compile.capture.cache_room import Layer, layer_in_place, without_room
 from cpuaccel.compile.capture.capture import with_dense_rows
 from cpuaccel.compile.common.context_values import holding
 from cpuaccel.compile.common.plain_calls import are_plain
@@ -36,6 +38,17 @@ class Site:
     mask: str | None
     """The key of its mask, for models with several masks."""
     options: Mapping[str, Any]
+
+    @cached_property
+    def is_direct(self) -> bool:
+        """Whether cpuaccel's kernel does what the attention function does, for few tokens."""
+        functions: Any = sys.modules.get("transformers.integrations.sdpa_attention")
+        known = {"scaling", "sliding_window", "is_causal"}
+        return (
+            functions is not None
+            and self.attend is functions.sdpa_attention_forward
+            and not any(each for name, each in self.options.items() if name not in known)
+        )
 
 
 class Sites:
@@ -60,6 +73,8 @@ class CachedCall:
     """The copy of the cache that a validation or a timing writes to."""
     _positions: Tensor | None = field(default=None, init=False)
     """The positions of the tokens in the cache."""
+    _floats: dict[int, Tensor] = field(default_factory=dict, init=False)
+    """Boolean masks as floats, by their addresses."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
         """Return what attention number `number` returns: N x T x heads x head width.
@@ -68,14 +83,19 @@ class CachedCall:
         """
         site = self.sites.found[number]
         cache = self.cache
+        options = self._update_options(query.shape[2])
         if are_plain():  # the model or the plan is only compared or timed
             if number == 0 or self._copy is None:
                 self._copy = copy_of_cache(cache)
             cache = self._copy
+        mask = self.masks if site.mask is None else self.masks[site.mask]
+        if site.is_direct and query.shape[2] <= _FEW:
+            layer = layer_in_place(cache, site.layer, key, value)
+            if layer is not None and _fits(query, key, mask, layer.positions()):
+                return self._attend_in_place(layer, (query, key, value), mask, site)
         # A region may write its results in any layout. torch's fast attention needs dense rows.
         query, key, value = with_dense_rows(query), with_dense_rows(key), with_dense_rows(value)
-        key, value = cache.update(key, value, site.layer, *self._update_options(key.shape[2]))
-        mask = self.masks if site.mask is None else self.masks[site.mask]
+        key, value = cache.update(key, value, site.layer, *options)
         attended: Tensor = site.attend(site.module, query, key, value, mask, **site.options)[0]
         return attended
 
@@ -87,13 +107,70 @@ class CachedCall:
             self._positions = positions_in(self.cache, tokens)
         return ({"cache_position": self._positions},)
 
+    def _attend_in_place(self, layer: Layer, given: Any, mask: Any, site: Site) -> Tensor:
+        place = layer.place()
+        if mask is not None:
+            if id(mask) not in self._floats:
+                self._floats[id(mask)] = _added(mask)
+            mask = self._floats[id(mask)]
+        keys, values, *scales = place.buffers
+        attended: Tensor = torch.ops.cpuaccel.attend_and_keep_.default(
+            *given,
+            keys,
+            values,
+            place.begin,
+            place.used,
+            mask,
+            False,
+            site.options.get("scaling"),
+            *scales,
+        )
+        layer.keep(place)
+        return attended
+
+
+_FEW = 8
+"""Most tokens of a call that is a step."""
+
+
+def _fits(query: Tensor, key: Tensor, mask: Any, positions: int) -> bool:
+    """Say whether the kernel takes the tokens of a step, and the mask of all `positions`."""
+    batch, heads, tokens, width = query.shape
+    if (
+        key.shape[0] != batch
+        or heads % key.shape[1]
+        or key.shape[2:] != (tokens, width)
+        or query.dtype != key.dtype
+        or query.dtype not in _DTYPES
+    ):
+        return False
+    if mask is None:
+        return tokens == 1  # transformers makes a mask for more
+    return (
+        isinstance(mask, Tensor)
+        and mask.dim() == 4
+        and mask.shape[0] in (1, batch)
+        and mask.shape[1] in (1, heads)
+        and mask.shape[2:] == (tokens, positions)
+    )
+
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def _added(mask: Tensor) -> Tensor:
+    """Return a mask as floats that are added to scores."""
+    if mask.dtype != torch.bool:
+        return mask.float()
+    return torch.zeros(mask.shape).masked_fill_(~mask, float("-inf"))
+
 
 def positions_in(cache: Any, tokens: int) -> Tensor:
     """Return the positions that a cache's next `tokens` tokens have, int64."""
     return torch.arange(tokens) + cache.get_seq_length()
 
 
-@functools.cache
+@cached
 def caches_need_positions() -> bool:
     """Say whether `update` of a cache takes the positions of the tokens, as transformers 4 does."""
     transformers: Any = sys.modules["transformers"]
@@ -108,6 +185,8 @@ def copy_of_cache(cache: Any) -> Any:
     # These layers replace their tensors and write to none.
     copied = copy.copy(cache)
     copied.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in copied.layers:
+        without_room(layer)
     return copied
 
 
@@ -141,3 +220,11 @@ def _fake(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:
 
 
 _torch_library.register_fake("cpuaccel::cached_attention", _fake, lib=_library)
+
+
+def _fake_in_place(query: Tensor, *_: Any) -> Tensor:
+    batch, heads, tokens, width = query.shape
+    return query.new_empty((batch, tokens, heads, width))
+
+
+_torch_library.register_fake("cpuaccel::attend_and_keep_", _fake_in_place, lib=_library)

@@ -1,0 +1,249 @@
+"""Caches that decoders' attentions write in place, compared with transformers' own."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cpuaccel
+from cpuaccel.compile.capture import cache_room
+from cpuaccel.compile.capture.cached_attention import CachedCall, Site, Sites, cached_call
+from cpuaccel.compile.common.plain_calls import plain_calls
+
+try:
+    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+except Exception as error:  # a torchvision of another torch raises anything
+    pytest.skip(f"transformers cannot be imported: {error}", allow_module_level=True)
+
+_BATCH, _HEADS, _KEPT_HEADS, _WIDTH = 2, 4, 2, 16
+
+
+class _Module(nn.Module):
+    num_key_value_groups = _HEADS // _KEPT_HEADS
+    is_causal = True
+
+
+def _sites(attend: Any = sdpa_attention_forward, **options: Any) -> Sites:
+    found = Sites()
+    found.found = [Site(_Module(), attend, 0, None, {"scaling": 0.3, "dropout": 0.0, **options})]
+    return found
+
+
+_NONE = torch.zeros(0)
+_DIRECT = _sites()
+_PLAIN = _sites(lambda *given, **options: sdpa_attention_forward(*given, **options))
+
+
+def _step(sites: Sites, cache: Any, tokens: int = 1, seed: int = 0, mask: Any = None) -> Tensor:
+    """Append random keys and values to a cache, and attend to it."""
+    generator = torch.Generator().manual_seed(seed)
+    held = cache.layers[0].keys
+    batch = _BATCH if held is None else held.shape[0]
+    dtype = cache.dtype
+
+    def heads(count: int) -> Tensor:
+        shape = (batch, tokens, count, _WIDTH)  # as linear layers leave them
+        return torch.randn(shape, generator=generator).to(dtype).transpose(1, 2)
+
+    query, key, value = heads(_HEADS), heads(_KEPT_HEADS), heads(_KEPT_HEADS)
+    with cached_call(CachedCall(sites, cache, mask)), torch.no_grad():
+        attended: Tensor = torch.ops.cpuaccel.cached_attention(query, key, value, 0)
+    return attended
+
+
+def _cache(dtype: torch.dtype = torch.float32, window: int = 0, int8: bool = False) -> Any:
+    made = DynamicCache()
+    made.layers = [DynamicSlidingWindowLayer(window) if window else DynamicLayer()]
+    if int8:
+        made.layers = [cpuaccel.quant.int8_cache().layer_class_to_replicate()]
+    made.dtype = dtype
+    return made
+
+
+class _Pair:
+    """A cache that is written in place, and one that transformers writes."""
+
+    def __init__(self, **options: Any) -> None:
+        self.found, self.expected = _cache(**options), _cache(**options)
+        self.steps = 0
+        self.bound = 1e-2 if "dtype" in options else 1e-4
+        self.step(tokens=5)
+
+    def step(self, count: int = 1, tokens: int = 1, mask: Any = None) -> None:
+        for _ in range(count):
+            self.steps += 1
+            found = _step(_DIRECT, self.found, tokens, self.steps, mask)
+            expected = _step(_PLAIN, self.expected, tokens, self.steps, mask)
+            bound = self.bound
+            torch.testing.assert_close(found, expected, rtol=bound, atol=bound)
+            self.check()
+
+    def both(self, change: Callable[[Any], Any]) -> None:
+        change(self.found)
+        change(self.expected)
+        self.check()
+
+    def branch(self, copied: Callable[[Any], Any]) -> _Pair:
+        other = copy.copy(self)
+        other.found, other.expected = copied(self.found), copied(self.expected)
+        other.steps += 1000
+        return other
+
+    def check(self) -> None:
+        found, expected = self.found.layers[0], self.expected.layers[0]
+        assert torch.equal(found.keys, expected.keys)
+        assert torch.equal(found.values, expected.values)
+        for name in ("key_scales", "value_scales"):
+            assert torch.equal(getattr(found, name, _NONE), getattr(expected, name, _NONE))
+        assert self.found.get_seq_length() == self.expected.get_seq_length()
+
+    def address(self) -> int:
+        address: int = self.found.layers[0].keys.untyped_storage().data_ptr()
+        return address
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_steps_write_in_place(dtype: torch.dtype, int8: bool) -> None:
+    pair = _Pair(dtype=dtype, int8=int8)
+    pair.step()
+    address = pair.address()
+    cpuaccel.reset_stats()
+    pair.step(20)
+    assert pair.address() == address
+    pair.step(60)  # more than the spare positions
+    assert pair.address() != address
+
+
+def test_views_that_others_hold_stay_as_they_are() -> None:
+    pair = _Pair()
+    held = []
+    for _ in range(50):
+        pair.step()
+        layer = pair.found.layers[0]
+        held.append((layer.keys, layer.keys.clone(), layer.values, layer.values.clone()))
+    for keys, kept_keys, values, kept_values in held:
+        assert torch.equal(keys, kept_keys)
+        assert torch.equal(values, kept_values)
+
+
+def _shallow(cache: Any) -> Any:
+    copied = copy.copy(cache)
+    copied.layers = [copy.copy(layer) for layer in cache.layers]
+    return copied
+
+
+def _pickled(cache: Any) -> Any:
+    return pickle.loads(pickle.dumps(cache))
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("copied", [_shallow, copy.deepcopy, _pickled])
+def test_branches_of_one_cache(copied: Callable[[Any], Any], int8: bool) -> None:
+    one = _Pair(int8=int8)
+    one.step(3)
+    other = one.branch(copied)
+    for _ in range(3):
+        one.step(2)
+        other.step(3)
+        one.check()
+    third = other.branch(copied)
+    third.step()
+    other.step()
+    third.step()
+    for pair in (one, other, third):
+        pair.check()
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cache: cache.crop(-2),
+        lambda cache: cache.reorder_cache(torch.tensor([1, 1])),
+        lambda cache: cache.batch_repeat_interleave(2),
+        lambda cache: cache.batch_select_indices(torch.tensor([-1])),
+        lambda cache: cache.layers[0].keys.neg_(),
+        lambda cache: cache.layers[0].keys.set_(cache.layers[0].keys.clone()),
+        lambda cache: setattr(cache.layers[0], "values", cache.layers[0].values.flip(2)),
+    ],
+    ids=["crop", "reorder", "repeat", "select", "write", "set", "replace"],
+)
+def test_changes_between_steps(change: Callable[[Any], Any], int8: bool) -> None:
+    pair = _Pair(int8=int8)
+    pair.step(3)
+    held = pair.found.layers[0].values
+    kept = held.clone()
+    for _ in range(2):
+        pair.both(change)
+        pair.step(2)
+    assert torch.equal(held, kept)
+
+
+@pytest.mark.parametrize("window", [3, 9, 40])
+def test_sliding_windows(window: int) -> None:
+    pair = _Pair(window=window)
+    pair.step(90)
+    pair.step(3)
+
+
+def test_masks_of_left_padding() -> None:
+    for boolean in (True, False):
+        pair = _Pair()
+        for step in range(1, 40):
+            mask = torch.ones(_BATCH, 1, 1, 5 + step, dtype=torch.bool)
+            mask[1, ..., :3] = False
+            floats = torch.zeros(mask.shape).masked_fill_(~mask, torch.finfo(torch.float32).min)
+            pair.step(mask=mask if boolean else floats)
+
+
+def test_several_tokens_in_a_step() -> None:
+    pair = _Pair()
+    pair.step(3)
+    for tokens in (2, 8):
+        held = pair.found.get_seq_length()
+        mask = torch.ones(tokens, held + tokens, dtype=torch.bool).tril(held)[None, None]
+        pair.step(tokens=tokens, mask=mask)
+    pair.step()
+
+
+def test_validations_write_to_a_copy() -> None:
+    pair = _Pair()
+    pair.step(2)
+    keys = pair.found.layers[0].keys
+    kept = keys.clone()
+    with plain_calls():
+        for _ in range(3):
+            _step(_DIRECT, pair.found)
+    assert pair.found.layers[0].keys is keys
+    assert torch.equal(keys, kept)
+    pair.step(2)
+
+
+def test_a_failed_step_leaves_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = _Pair()
+    pair.step(2)
+
+    def fail(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_room.Layer, "keep", fail)
+        with pytest.raises(KeyboardInterrupt):
+            _step(_DIRECT, pair.found)
+    pair.check()
+    pair.step(2)
+
+
+def test_other_attentions_run_as_they_are() -> None:
+    assert _DIRECT.found[0].is_direct
+    assert not _PLAIN.found[0].is_direct
+    assert not _sites(softcap=30.0).found[0].is_direct
+    assert _sites(sliding_window=8, is_causal=True).found[0].is_direct
