@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 
-from cpuaccel import _native
+from cpuaccel import _log, _native
 from cpuaccel._compat import tree_leaves, tree_structure, tree_unflatten
 from cpuaccel._modules import structure_of
 from cpuaccel.compile.bridge import QUANTIZED, torch_fallback, translation
@@ -30,6 +30,7 @@ from cpuaccel.compile.capture import (
 )
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes, shapes_of
+from cpuaccel.compile.capture.repeated_layers import RepeatedLayers
 from cpuaccel.compile.common import report
 from cpuaccel.compile.partition import cost, insertion, region_report, regions
 from cpuaccel.compile.passes import constant_folding
@@ -167,8 +168,7 @@ def graph_of(
         Exception: as `capture`.
     """
     with torch_export.lock, torch.no_grad(), _autocast_for(model):
-        program = program_of(model, args, kwargs, dynamic)
-        captured: Any = decompose.decomposed(program)
+        program, captured = _decomposed(model, args, kwargs, dynamic)
         names = torch_export.names_of(model, args, kwargs, dynamic)
     graph = captured.graph
     if not against_eager and not hasattr(_native.load(), "find_partitions"):
@@ -192,6 +192,27 @@ def graph_of(
     return captured, made, _sizes_of(graph, program, names)
 
 
+def _decomposed(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: torch_export.Dynamic
+) -> tuple[torch.export.ExportedProgram, Any]:
+    """Return the program of a model, of which layers that repeat were traced once, and its graph.
+
+    Only the graph has all layers.
+    """
+    repeated = RepeatedLayers()
+    try:
+        program = program_of(model, args, kwargs, dynamic, repeated)
+        return program, decompose.decomposed(program, repeated)
+    except TimeoutError:
+        raise
+    except Exception as error:
+        if not repeated.is_used:
+            raise
+        _log.logger.info("capture: each layer is traced: %s", _log.first_line(error))
+    program = program_of(model, args, kwargs, dynamic)
+    return program, decompose.decomposed(program)
+
+
 def _sizes_of(
     graph: Graph, program: torch.export.ExportedProgram, names: dict[tuple[int, int], str]
 ) -> DynamicSizes | None:
@@ -199,13 +220,20 @@ def _sizes_of(
     return symbolic_sizes.sizes_of(inputs, program.range_constraints, names)
 
 
+def _needs_each_layer(model: nn.Module) -> bool:
+    return quantized_models.is_converted(model) or getattr(model, "counts_each_layer", False)
+
+
 def program_of(
     model: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dynamic: torch_export.Dynamic = (),
+    repeated: RepeatedLayers | None = None,
 ) -> torch.export.ExportedProgram:
     """Return the torch.export program of a model; of its lowered form if convert_fx made it.
+
+    `repeated`: gets the layers that repeat, which are one op each in the program.
 
     Raises:
         Exception: what torch.export raises.
@@ -213,6 +241,8 @@ def program_of(
     traced = structure_of(_lowered(model) if quantized_models.is_converted(model) else model)
     if traced is not model:
         transformer_masks.zero_padding(traced)
+        if repeated is not None and not _needs_each_layer(model):
+            repeated.mark(traced)
     with torch_export.lock, transformer_masks.without_causal_detection():
         return torch_export.exported(traced, args, kwargs, dynamic)
 

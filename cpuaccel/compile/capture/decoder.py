@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from cpuaccel._modules import structure_of
+from cpuaccel.compile.capture import repeated_layers
 from cpuaccel.compile.capture.cached_attention import Site, Sites
 from cpuaccel.compile.common.context_values import holding
 
@@ -53,10 +54,10 @@ class Decoder(nn.Module):
         """Return the scores of the last `logits_to_keep` tokens; 0: those of all tokens."""
         marks: dict[str | None, Tensor] = {name: mask_mark() for name in self.mask_names or (None,)}
         keep = {"logits_to_keep": logits_to_keep} if logits_to_keep else {}
-        trace = _Trace(marks)
+        trace = _Trace(marks, self.sites.found)
         if not self.sites.found:
             self.sites.found = trace.sites  # cached_attention reads it in this call
-        with tracing(trace):
+        with tracing(trace), holding(repeated_layers.numbers, trace):
             output = self.model(
                 input_ids=tokens,
                 position_ids=positions,
@@ -92,14 +93,28 @@ def mask_mark() -> Tensor:
 class _Trace:
     """What the attentions of one call hand to the cache and to the attention function."""
 
-    def __init__(self, marks: dict[str | None, Tensor]) -> None:
+    def __init__(self, marks: dict[str | None, Tensor], known: list[Site]) -> None:
+        """`known`: the attentions that an earlier call has found."""
         self.sites: list[Site] = []
+        self._known = known
         self._marks = marks
         self._updated: tuple[int, Any, Any] = (-1, None, None)
 
     def update(self, key: Tensor, value: Tensor, layer: int) -> None:
         """Take what an attention gives to the cache."""
         self._updated = (layer, key, value)
+
+    def count(self) -> int:
+        """Return how many attentions the call has reached."""
+        return len(self.sites)
+
+    def repeat(self, first: int, count: int) -> None:
+        """Pass the attentions of a layer that is not traced: like those from `first` on."""
+        for number in range(first, first + count):
+            like, site = (self._known[each] for each in (number, len(self.sites)))
+            if (like.attend, like.mask, like.options) != (site.attend, site.mask, site.options):
+                raise Unsupported("layers that repeat have different attentions")
+            self.sites.append(site)
 
     def attend(
         self, module: Any, query: Tensor, key: Any, value: Any, mask: Any, options: Any

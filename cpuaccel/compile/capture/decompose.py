@@ -33,6 +33,7 @@ from cpuaccel._compat import (
 )
 from cpuaccel._ops import resize as _resize_op  # noqa: F401  cpuaccel::resize
 from cpuaccel.compile.capture import normalize
+from cpuaccel.compile.capture.repeated_layers import RepeatedLayers
 from cpuaccel.compile.capture.torch_export import check_time
 
 _aten: Any = torch.ops.aten
@@ -55,18 +56,24 @@ _DECOMPOSED_OPS = (
 _ATTRIBUTE_INPUTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
-def decomposed(program: ExportedProgram) -> GraphModule:
+def decomposed(program: ExportedProgram, repeated: RepeatedLayers | None = None) -> GraphModule:
     """Return a module that computes what `program` does, on its tensors, in ATen ops.
 
-    Symbolic sizes stay symbolic.
+    Symbolic sizes stay symbolic. `repeated`: the layers that are one op each in the program.
 
     Raises:
+        NotRepeated: these layers cannot be copied.
         Exception: what torch raises while it traces.
     """
+    if repeated is not None:
+        repeated.check(program.graph)
     traced = _traced(program) if _is_plain(program) else None
     if traced is None or not _is_functional(traced):
         slow: Any = program.run_decompositions(dict(_table()))
         by_torch: GraphModule = slow.module(check_guards=False)
+        if repeated is not None:
+            repeated.paste(by_torch.graph)
+            by_torch.recompile()
         return by_torch
     of_program: Any = program
     module: GraphModule = of_program.module(check_guards=False)
@@ -74,6 +81,8 @@ def decomposed(program: ExportedProgram) -> GraphModule:
     module.graph = traced
     module.graph._codegen = codegen
     _read_attributes(module.graph, program)
+    if repeated is not None:
+        repeated.paste(module.graph)
     normalize.sizes_of_inputs(module.graph)
     normalize.group_norms(module.graph)
     normalize.resizes(module.graph)

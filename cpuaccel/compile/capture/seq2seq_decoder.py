@@ -36,6 +36,9 @@ class Seq2SeqDecoder(nn.Module):
     It holds the tensors of `model`. Its calls run inside `cached_call` and `cross_call`.
     """
 
+    counts_each_layer = True
+    """Its traces number the attentions as the layers are called, so each layer has to be traced."""
+
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = structure_of(model)
@@ -66,6 +69,8 @@ class CrossKeys(nn.Module):
     It runs the decoder for one token up to its last cross-attention. In a capture, only what the
     keys and values need is left.
     """
+
+    counts_each_layer = True
 
     def __init__(self, model: Any) -> None:
         super().__init__()

@@ -472,8 +472,12 @@ def _drop_read_mutations(regions: list[Region], translation: Translation) -> boo
 def _drop_uncompilable(regions: list[Region]) -> bool:
     """Drop partitions that do not compile; say whether there were any."""
     failed = False
+    reasons_of: dict[str, list[str]] = {}  # layers that repeat have the same texts
     for region in regions:
-        reasons = _native.load().uncompilable_reasons(region.plan_text.text)
+        text = region.plan_text.text
+        if text not in reasons_of:
+            reasons_of[text] = _native.load().uncompilable_reasons(text)
+        reasons = reasons_of[text]
         for partition, reason in zip(region.partitions, reasons, strict=True):
             if reason:
                 partition.choice = cost.Choice(False, f"oneDNN: {reason}")
