@@ -52,11 +52,14 @@ def rotate_half(x: Tensor) -> Tensor:
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
 
 
-def embedded(x: Tensor, cos: Tensor, sin: Tensor, dim: int = 1) -> Tensor:
-    """Return x with rotary embedding of its first columns, as many as the tables have."""
+def embedded(x: Tensor, cos: Tensor, sin: Tensor, dim: int = 1, empty_rest: bool = False) -> Tensor:
+    """Return x with rotary embedding of its first columns, as many as the tables have.
+
+    `empty_rest`: as Phi3 does it, which joins a rest that may have no columns.
+    """
     cos, sin = cos.unsqueeze(dim), sin.unsqueeze(dim)
     width = cos.shape[-1]
-    if width == x.shape[-1]:
+    if width == x.shape[-1] and not empty_rest:
         return (x * cos) + (rotate_half(x) * sin)
     first, rest = x[..., :width], x[..., width:]
     return torch.cat([(first * cos) + (rotate_half(first) * sin), rest], dim=-1)
@@ -173,21 +176,33 @@ def test_what_only_resembles_a_norm_stays_right(change: Callable[[Tensor], Tenso
 class Rotary(nn.Module):
     """Rotary embedding; `dim` is that of heads."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, empty_rest: bool = False) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim, self.empty_rest = dim, empty_rest
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        return embedded(x, cos, sin, self.dim)
+        return embedded(x, cos, sin, self.dim, self.empty_rest)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
-@pytest.mark.parametrize("width", [HEAD, HEAD // 2])
-@pytest.mark.parametrize("dim", [1, 2])
+@pytest.mark.parametrize(
+    ("dim", "width", "dtype"),
+    [
+        (1, HEAD, torch.float32),
+        (2, HEAD // 2, torch.float32),
+        *((1, HEAD // 2, dtype) for dtype in HALVES),
+    ],
+)
 def test_rotary_embedding(dim: int, width: int, dtype: torch.dtype) -> None:
     x = torch.randn(2, 3, 5, HEAD).to(dtype)
     tables = _tables(2, x.shape[3 - dim], width, dtype)
     steps = _alone(Rotary(dim), x, *tables, atol=1e-5 if dtype == torch.float32 else 2e-2)
+    assert "rotary" in steps
+    assert "Concat" not in steps
+
+
+def test_rotary_embedding_beside_an_empty_rest() -> None:
+    x = torch.randn(2, 3, 5, HEAD)
+    steps = _alone(Rotary(1, empty_rest=True), x, *_tables(2, 5, HEAD), atol=1e-5)
     assert "rotary" in steps
     assert "Concat" not in steps
 
@@ -202,8 +217,14 @@ def test_what_only_resembles_rotary_embedding_stays_right() -> None:
     assert "rotary" not in _steps(model, torch.randn(2, 3, WIDTH))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
-@pytest.mark.parametrize("function", [F.silu, lambda x: F.gelu(x, approximate="tanh")])
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        (F.silu, torch.float32),
+        (F.silu, torch.float16),
+        (lambda x: F.gelu(x, approximate="tanh"), torch.bfloat16),
+    ],
+)
 def test_gated_products(function: Callable[[Tensor], Tensor], dtype: torch.dtype) -> None:
     def forward(self: Any, x: Tensor) -> Tensor:
         gate, up = x.chunk(2, dim=-1)

@@ -115,24 +115,27 @@ def _is_table(table: Any, x: Node) -> bool:
 
 def _with_rest(x: Node, nodes: list[Node]) -> tuple[Node, list[Node]]:
     """Return the whole tensor and all nodes if x is its first columns and the rest is kept."""
-    whole = _columns(x)
     joined = only_user(nodes[-1])
-    if whole is None or whole[1] != 0 or not _is(joined, _aten.cat.default):
+    if not _is(joined, _aten.cat.default):
         return x, nodes
     given = arguments_of(joined)
     parts = given["tensors"]
     rest = _columns(parts[1]) if len(parts) == 2 else None
-    width = whole[0].meta["val"].shape[-1]
     if (
         rest is None
         or parts[0] is not nodes[-1]
-        or rest != (whole[0], whole[2], width)
         or given["dim"] % _RANK != _RANK - 1
         or only_user(parts[1]) is not joined
-        or not set(x.users) <= set(nodes)
     ):
         return x, nodes
-    return whole[0], [x, *nodes, parts[1], joined]
+    whole = rest[0]
+    width = whole.meta["val"].shape[-1]
+    if whole is x:  # all columns are embedded, and the rest is empty
+        return (x, [*nodes, parts[1], joined]) if rest[1:] == (width, width) else (x, nodes)
+    first = _columns(x)
+    if first is None or first[:2] != (whole, 0) or rest[1:] != (first[2], width):
+        return x, nodes
+    return (whole, [x, *nodes, parts[1], joined]) if set(x.users) <= set(nodes) else (x, nodes)
 
 
 PATTERNS = {_aten.neg.default: match}

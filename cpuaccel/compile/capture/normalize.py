@@ -94,8 +94,15 @@ def resizes(graph: Graph) -> None:
 
 
 def full_slices(graph: Graph) -> None:
-    """Remove slices that cover a full dimension, such as the one of x[:, 0]."""
+    """Remove slices that cover a full dimension, such as the one of x[:, 0], and aliases.
+
+    torch traces slices of known sizes as aliases.
+    """
     returned = set(graph.output_node().all_input_nodes)  # results have to be separate objects
+    for node in graph.find_nodes(op="call_function", target=_aten.alias.default):
+        if node not in returned:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
     for node in graph.find_nodes(op="call_function", target=_aten.slice.Tensor):
         given: list[Any] = [*node.args, *(0, None, None, 1)[len(node.args) - 1 :]]
         src, _, start, end, step = given
