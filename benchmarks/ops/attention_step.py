@@ -94,7 +94,7 @@ class _Case:
         turn = itertools.cycle(range(len(self.caches)))
         off = partial(_plugin.enabled, False)
         if name == "read":
-            flat = [torch.zeros(max(1, self.bytes // 4)) for _ in self.caches]
+            flat = [torch.ones(max(1, self.bytes // 4)) for _ in self.caches]
             return lambda: flat[next(turn)].sum(), off
         if name == "cpuaccel":
             return lambda: self._in_place(*self.caches[next(turn)]), partial(_plugin.enabled, True)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
-    from typing import IO
+    from typing import IO, Any
 
     import torch
     from torch.fx import GraphModule
 
-__all__ = ["convert_gptqmodel", "fuse", "load_awq", "load_gptq", "load_legacy", "lower"]
+__all__ = [
+    *("convert_gptqmodel", "fuse", "int8_cache", "load_awq", "load_gptq", "load_legacy", "lower"),
+]
 
 _MAX_BYTES = 8 << 30
 
@@ -54,6 +56,27 @@ def fuse(model: torch.nn.Module, *, inplace: bool = False) -> GraphModule:
     from cpuaccel.quant._fusion.passes import fuse_model
 
     return fuse_model(model, inplace)
+
+
+def int8_cache(config: Any = None) -> Any:
+    """Return a cache of transformers that holds keys and values in int8, for `generate`.
+
+    Each head and position has a scale, the largest magnitude / 127. It takes a quarter of a float32
+    cache, and steps of models that `cpuaccel.optimize` returned read it as it is. A prompt attends
+    to its own keys and values before they are rounded. Layers with a sliding window stay floats.
+
+    Args:
+        config: the model's, which says what layers it has; None: they have no window.
+
+    Returns:
+        A `DynamicCache`, empty: the argument `past_key_values` (or `cache`) of one `generate`.
+
+    Raises:
+        ImportError: transformers is not installed.
+    """
+    from cpuaccel.quant._int8_cache import made
+
+    return made(config)
 
 
 def lower(model: torch.nn.Module) -> torch.nn.Module:

@@ -37,7 +37,7 @@ using MaybeTensor = std::optional<at::Tensor>;
 kernels::AttentionMatrix cached_matrix(const at::Tensor& x, int64_t begin) {
   const auto* const data = static_cast<const char*>(x.const_data_ptr());
   return {data + begin * x.stride(2) * x.element_size(),
-          data_type(x.scalar_type()),
+          x.scalar_type() == at::kChar ? DataType::s8 : data_type(x.scalar_type()),
           x.stride(0),
           x.stride(1),
           x.stride(2),

@@ -19,7 +19,7 @@ from benchmarks.gnn._graphs import (
     sizes_of_graphs,
     small_graphs,
 )
-from benchmarks.ops import embedding_bag, intx_embedding
+from benchmarks.ops import attention_step, embedding_bag, intx_embedding
 
 _LITTLE = ("--scale", "6", "--edges", "300", "--rounds", "1", "--budget", "0.02")
 _SMALL = (*_LITTLE, "--no-peaks")
@@ -64,6 +64,15 @@ def test_integer_embeddings(tmp_path):
     rows = json.loads(path.read_text())["rows"]
     assert len(rows) == 2
     assert all(set(row["times"]) >= {"torchao", "float"} for row in rows)
+
+
+def test_attention_of_a_step(tmp_path):
+    path = tmp_path / "out.json"
+    once = ("--rounds", "1", "--budget", "0", "--json", str(path))
+    attention_step.main(["--shapes", "1x4x2x16", "--context", "8", *once])
+    rows = json.loads(path.read_text())["rows"]
+    assert len(rows) == 3
+    assert all(set(row["times"]) >= {"transformers", "SDPA", "read"} for row in rows)
 
 
 def test_every_number_of_columns(tmp_path):

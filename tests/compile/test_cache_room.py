@@ -36,6 +36,7 @@ def _sites(attend: Any = sdpa_attention_forward, **options: Any) -> Sites:
     return found
 
 
+_NONE = torch.zeros(0)
 _DIRECT = _sites()
 _PLAIN = _sites(lambda *given, **options: sdpa_attention_forward(*given, **options))
 
@@ -57,9 +58,11 @@ def _step(sites: Sites, cache: Any, tokens: int = 1, seed: int = 0, mask: Any = 
     return attended
 
 
-def _cache(dtype: torch.dtype = torch.float32, window: int = 0) -> Any:
+def _cache(dtype: torch.dtype = torch.float32, window: int = 0, int8: bool = False) -> Any:
     made = DynamicCache()
     made.layers = [DynamicSlidingWindowLayer(window) if window else DynamicLayer()]
+    if int8:
+        made.layers = [cpuaccel.quant.int8_cache().layer_class_to_replicate()]
     made.dtype = dtype
     return made
 
@@ -70,6 +73,7 @@ class _Pair:
     def __init__(self, **options: Any) -> None:
         self.found, self.expected = _cache(**options), _cache(**options)
         self.steps = 0
+        self.bound = 1e-2 if "dtype" in options else 1e-4
         self.step(tokens=5)
 
     def step(self, count: int = 1, tokens: int = 1, mask: Any = None) -> None:
@@ -77,7 +81,7 @@ class _Pair:
             self.steps += 1
             found = _step(_DIRECT, self.found, tokens, self.steps, mask)
             expected = _step(_PLAIN, self.expected, tokens, self.steps, mask)
-            bound = None if found.dtype == torch.float32 else 1e-2
+            bound = self.bound
             torch.testing.assert_close(found, expected, rtol=bound, atol=bound)
             self.check()
 
@@ -96,6 +100,8 @@ class _Pair:
         found, expected = self.found.layers[0], self.expected.layers[0]
         assert torch.equal(found.keys, expected.keys)
         assert torch.equal(found.values, expected.values)
+        for name in ("key_scales", "value_scales"):
+            assert torch.equal(getattr(found, name, _NONE), getattr(expected, name, _NONE))
         assert self.found.get_seq_length() == self.expected.get_seq_length()
 
     def address(self) -> int:
@@ -103,9 +109,10 @@ class _Pair:
         return address
 
 
+@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_steps_write_in_place(dtype: torch.dtype) -> None:
-    pair = _Pair(dtype=dtype)
+def test_steps_write_in_place(dtype: torch.dtype, int8: bool) -> None:
+    pair = _Pair(dtype=dtype, int8=int8)
     pair.step()
     address = pair.address()
     cpuaccel.reset_stats()
@@ -137,9 +144,10 @@ def _pickled(cache: Any) -> Any:
     return pickle.loads(pickle.dumps(cache))
 
 
+@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("copied", [_shallow, copy.deepcopy, _pickled])
-def test_branches_of_one_cache(copied: Callable[[Any], Any]) -> None:
-    one = _Pair()
+def test_branches_of_one_cache(copied: Callable[[Any], Any], int8: bool) -> None:
+    one = _Pair(int8=int8)
     one.step(3)
     other = one.branch(copied)
     for _ in range(3):
@@ -154,6 +162,7 @@ def test_branches_of_one_cache(copied: Callable[[Any], Any]) -> None:
         pair.check()
 
 
+@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize(
     "change",
     [
@@ -161,14 +170,14 @@ def test_branches_of_one_cache(copied: Callable[[Any], Any]) -> None:
         lambda cache: cache.reorder_cache(torch.tensor([1, 1])),
         lambda cache: cache.batch_repeat_interleave(2),
         lambda cache: cache.batch_select_indices(torch.tensor([-1])),
-        lambda cache: cache.layers[0].keys.mul_(0.5),
+        lambda cache: cache.layers[0].keys.neg_(),
         lambda cache: cache.layers[0].keys.set_(cache.layers[0].keys.clone()),
         lambda cache: setattr(cache.layers[0], "values", cache.layers[0].values.flip(2)),
     ],
     ids=["crop", "reorder", "repeat", "select", "write", "set", "replace"],
 )
-def test_changes_between_steps(change: Callable[[Any], Any]) -> None:
-    pair = _Pair()
+def test_changes_between_steps(change: Callable[[Any], Any], int8: bool) -> None:
+    pair = _Pair(int8=int8)
     pair.step(3)
     held = pair.found.layers[0].values
     kept = held.clone()

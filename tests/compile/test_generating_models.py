@@ -154,6 +154,18 @@ def test_ways_to_generate(pair: tuple[Any, Any], options: dict[str, Any]) -> Non
     assert not _fallbacks()
 
 
+def test_an_int8_cache(pair: tuple[Any, Any]) -> None:
+    model, fast = pair
+    prompt = _prompt(1, 20)
+    for _ in range(2):
+        found, expected = (
+            _tokens(each, prompt, 12, past_key_values=cpuaccel.quant.int8_cache(model.config))
+            for each in (fast, model)
+        )
+        assert torch.equal(found, expected)
+    assert not _fallbacks()
+
+
 def test_a_call_returns_scores_and_the_cache(pair: tuple[Any, Any]) -> None:
     model, fast = pair
     prompt = _prompt()

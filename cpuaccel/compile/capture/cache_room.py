@@ -20,13 +20,17 @@ _SPARE = 32
 """Least spare positions of a new buffer."""
 
 
+FLOATS = ("keys", "values")
+INT8 = ("keys", "values", "key_scales", "value_scales")
+"""Names of a layer's tensors: N x heads x positions, and the head width for keys and values."""
+
+
 @dataclass
 class Place:
     """Where the keys and values of a call go."""
 
-    keys: Tensor
-    values: Tensor
-    """The buffers: N x heads x capacity x head width."""
+    buffers: tuple[Tensor, ...]
+    """With `capacity` positions, in the order of the layer's names."""
     begin: int
     """The first position that the layer holds."""
     used: int
@@ -37,29 +41,27 @@ class Place:
 class _Newest:
     """Views of buffers that hold all positions written so far."""
 
-    keys: Tensor
-    values: Tensor
-    addresses: tuple[int, int]
+    views: tuple[Tensor, ...]
+    addresses: tuple[int, ...]
     begin: int
     end: int
 
-    def are_of(self, layer: Any) -> bool:
-        return (
-            self.keys is layer.keys
-            and self.values is layer.values
-            and self.addresses == (self.keys.data_ptr(), self.values.data_ptr())
+    def are(self, tensors: tuple[Tensor, ...]) -> bool:
+        return all(
+            view is each and address == each.data_ptr()
+            for view, each, address in zip(self.views, tensors, self.addresses, strict=True)
         )
 
 
 class Room:
     """The buffers of one layer, or of several copies of it.
 
-    Only the newest view may be continued in place: a copy of the layer, or a beam, may hold another
-    view, whose next position differs.
+    Only the newest views may be continued in place: a copy of the layer, or a beam, may hold other
+    views, whose next position differs.
     """
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self.keys, self.values = keys, values
+    def __init__(self, buffers: tuple[Tensor, ...]) -> None:
+        self.buffers = buffers
         self.newest: list[_Newest] = []
         """The newest views. At most one: whoever takes it may write behind it."""
 
@@ -68,12 +70,11 @@ class Room:
 
 
 class Layer:
-    """How the layers of one class are written in place."""
+    """How a layer is written in place."""
 
-    def __init__(self, layer: Any, tokens: int) -> None:
-        """`tokens`: the number of positions that are added."""
-        self._layer = layer
-        self._tokens = tokens
+    def __init__(self, layer: Any, names: tuple[str, ...], tokens: int) -> None:
+        """`names`: of its tensors. `tokens`: the number of positions that are added."""
+        self._layer, self._names, self._tokens = layer, names, tokens
         self._window = layer.sliding_window if layer.is_sliding else 0
 
     def positions(self) -> int:
@@ -85,41 +86,41 @@ class Layer:
         else in new buffers.
         """
         layer, tokens = self._layer, self._tokens
+        tensors = tuple(getattr(layer, name) for name in self._names)
         room = layer.__dict__.get(_ROOM)
         if room is not None:
             try:
                 newest = room.newest.pop()
             except IndexError:
                 newest = None  # another copy of the layer is writing
-            if newest is not None and not newest.are_of(layer):
+            if newest is not None and not newest.are(tensors):
                 room.newest.append(newest)  # it is another copy's
-            elif newest is not None and newest.end + tokens <= room.keys.shape[2]:
-                return Place(room.keys, room.values, newest.begin, newest.end)
+            elif newest is not None and newest.end + tokens <= room.buffers[0].shape[2]:
+                return Place(room.buffers, newest.begin, newest.end)
         count = layer.keys.shape[2]
         capacity = count + tokens + max(_SPARE, (count + tokens) // 10)
-        room = Room(_grown(layer.keys, capacity), _grown(layer.values, capacity))
+        room = Room(tuple(_grown(each, capacity) for each in tensors))
         layer.__dict__[_ROOM] = room
-        return Place(room.keys, room.values, 0, count)
+        return Place(room.buffers, 0, count)
 
     def keep(self, place: Place) -> None:
         """Let the layer hold what was written."""
         layer = self._layer
-        end = place.used + self._tokens
-        begin = place.begin
+        begin, end = place.begin, place.used + self._tokens
         if self._window:
             layer.cumulative_length += self._tokens
             begin = max(begin, end - self._window + 1)
-        layer.keys = place.keys.narrow(2, begin, end - begin)
-        layer.values = place.values.narrow(2, begin, end - begin)
-        addresses = (layer.keys.data_ptr(), layer.values.data_ptr())
-        newest = _Newest(layer.keys, layer.values, addresses, begin, end)
-        layer.__dict__[_ROOM].newest.append(newest)
+        views = tuple(each.narrow(2, begin, end - begin) for each in place.buffers)
+        for name, view in zip(self._names, views, strict=True):
+            setattr(layer, name, view)
+        addresses = tuple(view.data_ptr() for view in views)
+        layer.__dict__[_ROOM].newest.append(_Newest(views, addresses, begin, end))
 
 
 def layer_in_place(cache: Any, number: int, key: Tensor, value: Tensor) -> Layer | None:
     """Return a layer that `key` and `value` can be appended to in place; None if they cannot.
 
-    They have dtype and shape N x heads x tokens x head width.
+    They have shape N x heads x tokens x head width.
     """
     found: Any = sys.modules["transformers"].cache_utils
     if type(cache) is not found.DynamicCache or getattr(cache, "offloading", False):
@@ -127,9 +128,12 @@ def layer_in_place(cache: Any, number: int, key: Tensor, value: Tensor) -> Layer
     if number >= len(cache.layers):
         return None
     layer = cache.layers[number]
+    names: tuple[str, ...] = FLOATS
     if type(layer) is found.DynamicSlidingWindowLayer:
         if getattr(layer, "record_past", False) or layer.sliding_window < 2:
             return None
+    elif getattr(type(layer), "is_cpuaccel_int8", False):
+        names = INT8
     elif type(layer) is not found.DynamicLayer:
         return None
     keys, values = layer.keys, layer.values
@@ -141,13 +145,15 @@ def layer_in_place(cache: Any, number: int, key: Tensor, value: Tensor) -> Layer
         or key.shape != value.shape
         or key.shape[:2] != keys.shape[:2]
         or key.shape[3] != keys.shape[3]
-        or not key.dtype == value.dtype == keys.dtype == values.dtype
+        or key.dtype != value.dtype
         or not keys.shape[2]
     ):
         return None
+    if names is FLOATS and not key.dtype == keys.dtype == values.dtype:
+        return None
     if torch.is_grad_enabled() and any(each.requires_grad for each in (keys, values, key, value)):
         return None
-    return Layer(layer, key.shape[2])
+    return Layer(layer, names, key.shape[2])
 
 
 def without_room(layer: Any) -> None:
@@ -156,7 +162,8 @@ def without_room(layer: Any) -> None:
 
 
 def _grown(tensor: Tensor, capacity: int) -> Tensor:
-    heads = tensor.shape[:2]
-    grown = tensor.new_empty((*heads, capacity, tensor.shape[3]))
+    sizes = list(tensor.shape)
+    sizes[2] = capacity
+    grown = tensor.new_empty(sizes)
     grown.narrow(2, 0, tensor.shape[2]).copy_(tensor)
     return grown

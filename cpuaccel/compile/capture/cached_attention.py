@@ -101,15 +101,17 @@ class CachedCall:
             if id(mask) not in self._floats:
                 self._floats[id(mask)] = _added(mask)
             mask = self._floats[id(mask)]
+        keys, values, *scales = place.buffers
         attended: Tensor = torch.ops.cpuaccel.attend_and_keep_.default(
             *given,
-            place.keys,
-            place.values,
+            keys,
+            values,
             place.begin,
             place.used,
             mask,
             False,
             site.options.get("scaling"),
+            *scales,
         )
         layer.keep(place)
         return attended
