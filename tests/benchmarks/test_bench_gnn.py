@@ -67,6 +67,15 @@ def test_integer_embeddings(tmp_path):
     assert all(set(row["times"]) >= {"torchao", "float"} for row in rows)
 
 
+def test_attention_of_a_step(tmp_path):
+    path = tmp_path / "out.json"
+    once = ("--rounds", "1", "--budget", "0", "--json", str(path))
+    attention_step.main(["--shapes", "1x4x2x16", "--context", "8", *once])
+    rows = json.loads(path.read_text())["rows"]
+    assert len(rows) == 3
+    assert all(set(row["times"]) >= {"transformers", "SDPA", "read"} for row in rows)
+
+
 def test_every_number_of_columns(tmp_path):
     pytest.importorskip("torch_geometric", exc_type=ImportError)
     path = tmp_path / "out.json"

@@ -235,7 +235,7 @@ def test_a_failed_step_leaves_the_cache(monkeypatch: pytest.MonkeyPatch) -> None
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(cache_room.Layer, "keep", fail)
+        patched.setattr(cache_room.Room, "keep", fail)
         with pytest.raises(KeyboardInterrupt):
             _step(_DIRECT, pair.found)
     pair.check()

@@ -223,12 +223,20 @@ TEST_P(AttentionTest, Causal) {
 // Heads of keys that serve several heads of queries: in rows of a step, in blocks of several heads,
 // and in blocks of one head.
 TEST_P(AttentionTest, GroupsOfHeads) {
-  for (const int64_t L : {1, 2, 9, 150, 440}) {
+  for (const int64_t L : {1, 2, 9, 60, 440}) {
     for (const int64_t group : {2, 7}) {
-      Problem problem{.N = 2, .H = 2 * group, .L = L, .S = 450, .E = 17, .group = group};
+      if (L == 440 && group == 7) {
+        continue;
+      }
+      const bool few = L < 60;
+      Problem problem{.N = few ? 2 : 1, .H = few ? 2 * group : group, .L = L, .S = 450};
+      problem.E = few ? 16 : 5, problem.group = group;
       problem.fill(13).check(GetParam().function);
       problem.causal = true;
       problem.past = 450 - L;
+      problem.check(GetParam().function);
+      problem.mask.assign(static_cast<size_t>(L * 450), 0.0f);
+      std::fill_n(problem.mask.begin(), 40, -kInfinity);
       problem.check(GetParam().function);
     }
   }
@@ -236,11 +244,12 @@ TEST_P(AttentionTest, GroupsOfHeads) {
 
 // Windows shorter and longer than a block of keys, rows without keys, and keys before the first.
 TEST_P(AttentionTest, Windows) {
-  for (const int64_t L : {1, 3, 100, 700}) {
+  for (const int64_t L : {1, 3, 100, 500}) {
     for (const int64_t window : {1, 40, 600}) {
-      for (const int64_t past : {0, 300, 1400}) {
-        Problem problem{.N = 1, .H = 2, .L = L, .S = 1100, .causal = true};
-        problem.group = L == 3 ? 2 : 1, problem.past = past, problem.window = window;
+      for (const int64_t past : {0, 300, 1000}) {
+        Problem problem{.H = 2, .L = L, .S = 800, .E = L <= 3 ? 16 : 3, .causal = true};
+        problem.H = L <= 3 ? 2 : 1, problem.group = problem.H;
+        problem.past = past, problem.window = window;
         problem.fill(14).check(GetParam().function);
       }
     }

@@ -20,8 +20,8 @@ _SPARE = 32
 """Least spare positions of a new buffer."""
 
 
-FLOATS = ("keys", "values")
-INT8 = ("keys", "values", "key_scales", "value_scales")
+FLOATS: tuple[str, ...] = ("keys", "values")
+INT8: tuple[str, ...] = ("keys", "values", "key_scales", "value_scales")
 """Names of a layer's tensors: N x heads x positions, and the head width for keys and values."""
 
 
@@ -29,28 +29,11 @@ INT8 = ("keys", "values", "key_scales", "value_scales")
 class Place:
     """Where the keys and values of a call go."""
 
-    buffers: tuple[Tensor, ...]
-    """With `capacity` positions, in the order of the layer's names."""
+    room: Room
     begin: int
     """The first position that the layer holds."""
     used: int
     """The position behind the last one that the layer holds."""
-
-
-@dataclass
-class _Newest:
-    """Views of buffers that hold all positions written so far."""
-
-    views: tuple[Tensor, ...]
-    addresses: tuple[int, ...]
-    begin: int
-    end: int
-
-    def are(self, tensors: tuple[Tensor, ...]) -> bool:
-        return all(
-            view is each and address == each.data_ptr()
-            for view, each, address in zip(self.views, tensors, self.addresses, strict=True)
-        )
 
 
 class Room:
@@ -60,75 +43,92 @@ class Room:
     views, whose next position differs.
     """
 
-    def __init__(self, buffers: tuple[Tensor, ...]) -> None:
-        self.buffers = buffers
-        self.newest: list[_Newest] = []
-        """The newest views. At most one: whoever takes it may write behind it."""
+    def __init__(self, layer: Any, names: tuple[str, ...], added: Tensor) -> None:
+        """Copy the tensors of `layer` to buffers that have space for the keys `added` too."""
+        held: int = layer.keys.shape[2]
+        count = held + added.shape[2]
+        self.capacity = count + max(_SPARE, count // 10)
+        self.names = names
+        self.buffers = tuple(_grown(getattr(layer, name), self.capacity) for name in names)
+        self.window: int = layer.sliding_window if layer.is_sliding else 0
+        self.newest: list[tuple[tuple[Tensor, ...], list[int], int, int]] = []
+        """The newest views, their addresses, begin and end. At most one: whoever takes it may write
+        behind it."""
+        self.shape, self.dtype = added.shape, added.dtype
+        """Of the keys and values that were added last."""
 
     def __reduce__(self) -> Any:
         return type(None), ()  # copies of a layer have no room at first
 
+    def takes(self, layer: Any, key: Tensor, value: Tensor) -> bool:
+        """Say whether keys and values are like those that were added last."""
+        return (
+            key.shape == self.shape == value.shape
+            and key.dtype is self.dtype is value.dtype
+            and not torch.is_grad_enabled()
+            and not (self.window and getattr(layer, "record_past", False))
+        )
 
-class Layer:
-    """How a layer is written in place."""
+    def place(self, layer: Any, tokens: int) -> Place | None:
+        """Take the place behind the layer's positions; None if somebody else may write there."""
+        try:
+            newest = self.newest.pop()
+        except IndexError:
+            return None  # another copy of the layer is writing
+        views, addresses, begin, end = newest
+        for name, view, address in zip(self.names, views, addresses, strict=True):
+            if getattr(layer, name) is not view or view.data_ptr() != address:
+                self.newest.append(newest)  # it is another copy's
+                return None
+        return Place(self, begin, end) if end + tokens <= self.capacity else None
 
-    def __init__(self, layer: Any, names: tuple[str, ...], tokens: int) -> None:
-        """`names`: of its tensors. `tokens`: the number of positions that are added."""
-        self._layer, self._names, self._tokens = layer, names, tokens
-        self._window = layer.sliding_window if layer.is_sliding else 0
-
-    def positions(self) -> int:
-        """Return the number of positions that a call attends to."""
-        return int(self._layer.keys.shape[2]) + self._tokens
-
-    def place(self) -> Place:
-        """Return where the next positions go: behind the layer's own if nobody else writes there,
-        else in new buffers.
-        """
-        layer, tokens = self._layer, self._tokens
-        tensors = tuple(getattr(layer, name) for name in self._names)
-        room = layer.__dict__.get(_ROOM)
-        if room is not None:
-            try:
-                newest = room.newest.pop()
-            except IndexError:
-                newest = None  # another copy of the layer is writing
-            if newest is not None and not newest.are(tensors):
-                room.newest.append(newest)  # it is another copy's
-            elif newest is not None and newest.end + tokens <= room.buffers[0].shape[2]:
-                return Place(room.buffers, newest.begin, newest.end)
-        count = layer.keys.shape[2]
-        capacity = count + tokens + max(_SPARE, (count + tokens) // 10)
-        room = Room(tuple(_grown(each, capacity) for each in tensors))
-        layer.__dict__[_ROOM] = room
-        return Place(room.buffers, 0, count)
-
-    def keep(self, place: Place) -> None:
-        """Let the layer hold what was written."""
-        layer = self._layer
-        begin, end = place.begin, place.used + self._tokens
-        if self._window:
-            layer.cumulative_length += self._tokens
-            begin = max(begin, end - self._window + 1)
-        views = tuple(each.narrow(2, begin, end - begin) for each in place.buffers)
-        for name, view in zip(self._names, views, strict=True):
+    def keep(self, layer: Any, place: Place, tokens: int) -> None:
+        """Let the layer hold what was written to a place."""
+        begin, end = place.begin, place.used + tokens
+        if self.window:
+            layer.cumulative_length += tokens
+            begin = max(begin, end - self.window + 1)
+        views = tuple(each.narrow(2, begin, end - begin) for each in self.buffers)
+        for name, view in zip(self.names, views, strict=True):
             setattr(layer, name, view)
-        addresses = tuple(view.data_ptr() for view in views)
-        layer.__dict__[_ROOM].newest.append(_Newest(views, addresses, begin, end))
+        self.newest.append((views, [view.data_ptr() for view in views], begin, end))
 
 
-def layer_in_place(cache: Any, number: int, key: Tensor, value: Tensor) -> Layer | None:
-    """Return a layer that `key` and `value` can be appended to in place; None if they cannot.
+def place_in(layer: Any, key: Tensor, value: Tensor) -> Place | None:
+    """Return where `key` and `value` can be appended to a layer in place; None if they cannot.
 
     They have shape N x heads x tokens x head width.
     """
+    room: Room | None = layer.__dict__.get(_ROOM)
+    if room is not None and room.takes(layer, key, value):
+        found = room.place(layer, key.shape[2])
+        if found is not None:
+            return found
+    names = _names(layer, key, value)
+    if names is None:
+        return None
+    if room is not None and room.names is names:
+        found = room.place(layer, key.shape[2])
+        if found is not None:
+            room.shape, room.dtype = key.shape, key.dtype
+            return found
+    made = layer.__dict__[_ROOM] = Room(layer, names, key)
+    return Place(made, 0, layer.keys.shape[2])
+
+
+def layers_in_place(cache: Any) -> list[Any]:
+    """Return the layers of a cache that calls `update` of its layers, and nothing else."""
     found: Any = sys.modules["transformers"].cache_utils
     if type(cache) is not found.DynamicCache or getattr(cache, "offloading", False):
-        return None
-    if number >= len(cache.layers):
-        return None
-    layer = cache.layers[number]
-    names: tuple[str, ...] = FLOATS
+        return []
+    layers: list[Any] = cache.layers
+    return layers
+
+
+def _names(layer: Any, key: Tensor, value: Tensor) -> tuple[str, ...] | None:
+    """Return the names of a layer's tensors; None if it cannot be written in place."""
+    found: Any = sys.modules["transformers"].cache_utils
+    names = FLOATS
     if type(layer) is found.DynamicSlidingWindowLayer:
         if getattr(layer, "record_past", False) or layer.sliding_window < 2:
             return None
@@ -153,7 +153,7 @@ def layer_in_place(cache: Any, number: int, key: Tensor, value: Tensor) -> Layer
         return None
     if torch.is_grad_enabled() and any(each.requires_grad for each in (keys, values, key, value)):
         return None
-    return Layer(layer, names, key.shape[2])
+    return names
 
 
 def without_room(layer: Any) -> None:

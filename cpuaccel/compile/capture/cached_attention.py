@@ -8,19 +8,18 @@ masks of the call that runs: so a graph has no size of the cache, and holds for 
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache as cached
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cpuaccel.compile.capture.cache_room import Layer, layer_in_place, without_room
+from cpuaccel.compile.capture.cache_room import Place, layers_in_place, place_in, without_room
 from cpuaccel.compile.capture.capture import with_dense_rows
 from cpuaccel.compile.common.context_values import holding
 from cpuaccel.compile.common.plain_calls import are_plain
@@ -39,7 +38,7 @@ class Site:
     """The key of its mask, for models with several masks."""
     options: Mapping[str, Any]
 
-    @cached_property
+    @functools.cached_property
     def is_direct(self) -> bool:
         """Whether cpuaccel's kernel does what the attention function does, for few tokens."""
         functions: Any = sys.modules.get("transformers.integrations.sdpa_attention")
@@ -75,12 +74,16 @@ class CachedCall:
     """The positions of the tokens in the cache."""
     _floats: dict[int, Tensor] = field(default_factory=dict, init=False)
     """Boolean masks as floats, by their addresses."""
+    _opened: Any = field(default=None, init=False)
+    _layers: list[Any] = field(default_factory=list, init=False)
+    """The layers of the cache `_opened` that may be written in place."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
         """Return what attention number `number` returns: N x T x heads x head width.
 
         `query`, `key` and `value` are of the T tokens of this call, N x heads x T x head width.
         """
+        attended: Tensor
         site = self.sites.found[number]
         cache = self.cache
         options = self._update_options(query.shape[2])
@@ -90,13 +93,20 @@ class CachedCall:
             cache = self._copy
         mask = self.masks if site.mask is None else self.masks[site.mask]
         if site.is_direct and query.shape[2] <= _FEW:
-            layer = layer_in_place(cache, site.layer, key, value)
-            if layer is not None and _fits(query, key, mask, layer.positions()):
-                return self._attend_in_place(layer, (query, key, value), mask, site)
+            if cache is not self._opened:
+                self._opened, self._layers = cache, layers_in_place(cache)
+            if site.layer < len(self._layers):
+                layer = self._layers[site.layer]
+                if _fits(query, key, mask, layer):
+                    place = place_in(layer, key, value)
+                    if place is not None:
+                        attended = self._attend_in(place, (query, key, value), mask, site)
+                        place.room.keep(layer, place, query.shape[2])
+                        return attended
         # A region may write its results in any layout. torch's fast attention needs dense rows.
         query, key, value = with_dense_rows(query), with_dense_rows(key), with_dense_rows(value)
         key, value = cache.update(key, value, site.layer, *options)
-        attended: Tensor = site.attend(site.module, query, key, value, mask, **site.options)[0]
+        attended = site.attend(site.module, query, key, value, mask, **site.options)[0]
         return attended
 
     def _update_options(self, tokens: int) -> tuple[Any, ...]:
@@ -107,14 +117,13 @@ class CachedCall:
             self._positions = positions_in(self.cache, tokens)
         return ({"cache_position": self._positions},)
 
-    def _attend_in_place(self, layer: Layer, given: Any, mask: Any, site: Site) -> Tensor:
-        place = layer.place()
+    def _attend_in(self, place: Place, given: Any, mask: Any, site: Site) -> Tensor:
         if mask is not None:
             if id(mask) not in self._floats:
                 self._floats[id(mask)] = _added(mask)
             mask = self._floats[id(mask)]
-        keys, values, *scales = place.buffers
-        attended: Tensor = torch.ops.cpuaccel.attend_and_keep_.default(
+        keys, values, *scales = place.room.buffers
+        attended: Tensor = _kernel()(
             *given,
             keys,
             values,
@@ -125,16 +134,20 @@ class CachedCall:
             site.options.get("scaling"),
             *scales,
         )
-        layer.keep(place)
         return attended
+
+
+@functools.cache
+def _kernel() -> Any:
+    return torch.ops.cpuaccel.attend_and_keep_.default
 
 
 _FEW = 8
 """Most tokens of a call that is a step."""
 
 
-def _fits(query: Tensor, key: Tensor, mask: Any, positions: int) -> bool:
-    """Say whether the kernel takes the tokens of a step, and the mask of all `positions`."""
+def _fits(query: Tensor, key: Tensor, mask: Any, layer: Any) -> bool:
+    """Say whether the kernel takes the tokens of a step, and the mask of a layer's positions."""
     batch, heads, tokens, width = query.shape
     if (
         key.shape[0] != batch
@@ -146,12 +159,14 @@ def _fits(query: Tensor, key: Tensor, mask: Any, positions: int) -> bool:
         return False
     if mask is None:
         return tokens == 1  # transformers makes a mask for more
+    keys = layer.keys
     return (
         isinstance(mask, Tensor)
-        and mask.dim() == 4
+        and isinstance(keys, Tensor)
+        and keys.dim() == mask.dim() == 4
         and mask.shape[0] in (1, batch)
         and mask.shape[1] in (1, heads)
-        and mask.shape[2:] == (tokens, positions)
+        and mask.shape[2:] == (tokens, keys.shape[2] + tokens)
     )
 
 
@@ -170,7 +185,7 @@ def positions_in(cache: Any, tokens: int) -> Tensor:
     return torch.arange(tokens) + cache.get_seq_length()
 
 
-@cached
+@functools.cache
 def caches_need_positions() -> bool:
     """Say whether `update` of a cache takes the positions of the tokens, as transformers 4 does."""
     transformers: Any = sys.modules["transformers"]
