@@ -15,6 +15,7 @@ import cpuaccel
 from compile._compiled import needs_onednn
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.generating_models import GenerationPlans
+from cpuaccel.compile.frontend.optimized_module import Optimized
 
 try:
     import transformers
@@ -255,7 +256,19 @@ def test_a_decoder_that_differs_from_the_model_does_not_run(
     _assert_same_tokens(model, fast, _prompt())
     assert all("exceed the error bound" in reason for reason in _fallbacks())
     footer = cpuaccel.explain(fast).footer
-    assert any("optimize: prompts: the model runs: " in line for line in footer)
+    assert any("optimize: prompts of fewer than 16 tokens: the model" in line for line in footer)
+
+
+def test_a_short_prompt_without_a_plan_leaves_longer_ones_theirs() -> None:
+    model = _model(layers=1)
+    fast = cpuaccel.optimize(model, time_budget=0, sizes_budget=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Optimized, "capture_for", lambda *_: None)
+        _assert_same_tokens(model, fast, _prompt(1, 2), count=1)
+    _assert_same_tokens(model, fast, _prompt(1, 20), count=1)
+    assert _runs_of_plans(fast) == ["prompts"]
+    _assert_same_tokens(model, fast, _prompt(1, 2), count=1)
+    assert set(_fallbacks()) == {"optimize: no plan"}
 
 
 def test_explain_shows_the_plans(pair: tuple[Any, Any]) -> None:

@@ -128,17 +128,19 @@ class EncoderPlans(same_class.Plans):
                 return ""
             args, kwargs = _as_call(method, masked)
             exact = functools.partial(self._exact, method, given)
-            difference = self._difference(method, made(*args, **kwargs), output, exact)
+            found, expected = {"output": made(*args, **kwargs)}, {"output": output}
+            difference = self._difference(method, found, expected, exact)
         if not difference.is_within:
             return f"without a mask, the plan's results exceed the error bound: {difference}"
         return ""
 
-    def _exact(self, method: str, given: dict[str, Any], _: float) -> Any:
+    def _exact(self, method: str, given: dict[str, Any], _: float) -> dict[str, Any]:
         """Return the output of a copy of the model in fp32 or float64."""
         halves = self.model.dtype in (torch.bfloat16, torch.float16)
         dtype = torch.float32 if halves else torch.float64
         wide = copy.deepcopy(self.model).to(dtype)
-        return getattr(wide, method)(**{name: _cast(each, dtype) for name, each in given.items()})
+        cast = {name: _cast(each, dtype) for name, each in given.items()}
+        return {"output": getattr(wide, method)(**cast)}
 
 
 _CACHES = ("cache", "past_key_values")

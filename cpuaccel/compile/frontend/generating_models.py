@@ -35,6 +35,9 @@ PROMPT, STEP = "prompts", "steps"
 _SIZES = 60.0
 """Least seconds for symbolic sizes, unless they are off: prompts have a new length each time."""
 
+SHORT = 16
+"""Prompts of fewer tokens are captured apart if they have no plan."""
+
 MAX_BATCHES = 4
 """Number of batch sizes whose steps have captures."""
 
@@ -64,6 +67,16 @@ class Arguments:
         """What the call decodes: for steps, each batch size is a kind of its own."""
         batch, tokens = self.tokens.shape
         return PROMPT if tokens > 1 else f"{STEP} of {batch}"
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the prompt is so short that a plan may have none of its products."""
+        return 1 < self.tokens.shape[1] < SHORT
+
+    @property
+    def name(self) -> str:
+        """What the call decodes, in messages."""
+        return f"{self.kind} of fewer than {SHORT} tokens" if self.is_short else self.kind
 
 
 class GenerationPlans(same_class.Plans):
@@ -138,7 +151,7 @@ class GenerationPlans(same_class.Plans):
         if isinstance(cache, str):
             return cache
         self._check_model()
-        key = (given.kind, *self._kind_of(cache))
+        key = (given.name, *self._kind_of(cache))
         if key not in self._reasons:
             with self._lock:
                 if key not in self._reasons:
@@ -194,7 +207,7 @@ class GenerationPlans(same_class.Plans):
         except Exception as error:
             reason = f"not captured: {_log.first_line(error)}"
         if reason:
-            _log.logger.warning("optimize: %s: the model runs: %s", given.kind, reason)
+            _log.logger.warning("optimize: %s: the model runs: %s", given.name, reason)
         self._reasons[key] = reason
         return output
 
@@ -224,7 +237,8 @@ class GenerationPlans(same_class.Plans):
             difference = self._difference(given.kind, found, expected)
             if not difference.is_within:
                 return f"the decoder's results exceed the error bound: {difference}"
-            if given.kind not in self._captures:
+            is_new = given.kind not in self._captures
+            if is_new:
                 if given.kind != PROMPT and len(self._captures.keys() - {PROMPT}) >= MAX_BATCHES:
                     return f"steps of {MAX_BATCHES} other batch sizes have captures"
                 seconds = self.sizes_budget and max(self.sizes_budget, _SIZES)
@@ -235,6 +249,8 @@ class GenerationPlans(same_class.Plans):
             with self._around(before, masks):
                 capture = optimized.capture_for(inputs, keep)
         if capture is None:
+            if is_new and given.is_short:
+                del self._captures[given.kind]  # a longer prompt is captured anew
             verdict = optimized.verdict
             return verdict.reason if verdict is not None else "no plan"
         return ""

@@ -17,7 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cpuaccel.compile.capture.cached_attention import CachedCall, cached_call, copy_of_cache
+from cpuaccel.compile.capture.cached_attention import (
+    CachedCall,
+    cached_call,
+    caches_need_positions,
+    copy_of_cache,
+)
 from cpuaccel.compile.capture.cross_attention import CrossCall, cross_call
 from cpuaccel.compile.capture.seq2seq_decoder import CROSS, SELF, CrossKeys, Seq2SeqDecoder
 from cpuaccel.compile.frontend import same_class
@@ -65,6 +70,12 @@ class Seq2SeqPlans(GenerationPlans):
         if method == "get_encoder":
             return self._encoder_of(self.model.get_encoder(*args, **kwargs))
         return super().run(method, args, kwargs)
+
+    def call(self, method: str, given: dict[str, Any], plain: Any) -> Any:
+        """Return the output of a call, or why no capture can run it."""
+        if caches_need_positions():
+            return "the model has an encoder, and transformers is older than 5"
+        return super().call(method, given, plain)
 
     def _encoder_of(self, encoder: Any) -> Any:
         if not same_class.is_of_transformers(encoder) or encoder is self.model:
