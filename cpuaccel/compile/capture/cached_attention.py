@@ -182,7 +182,8 @@ def _added(mask: Tensor) -> Tensor:
 
 def positions_in(cache: Any, tokens: int) -> Tensor:
     """Return the positions that a cache's next `tokens` tokens have, int64."""
-    return torch.arange(tokens) + cache.get_seq_length()
+    begin: int = cache.get_seq_length()
+    return torch.arange(tokens) + begin
 
 
 @functools.cache
