@@ -91,8 +91,9 @@ def _to_int8(tensor: Tensor) -> tuple[Tensor, Tensor]:
     largest = floats.abs().amax(-1) if tensor.numel() else floats.new_zeros(tensor.shape[:3])
     # torch computes a number / a tensor as the number times the reciprocal.
     inverse = torch.where(largest > 0, torch.full_like(largest, _MOST) / largest, 0.0)
-    numbers = (floats * inverse[..., None]).clamp(-_MOST, _MOST).round().to(torch.int8)
-    return numbers, largest / _MOST
+    numbers = (floats * inverse[..., None]).clamp(-_MOST, _MOST).round().nan_to_num(0.0)
+    # A row with a number that is not finite has a NaN as its scale.
+    return numbers.to(torch.int8), largest / _MOST * torch.where(largest.isfinite(), 1.0, torch.nan)
 
 
 def _to_floats(numbers: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:

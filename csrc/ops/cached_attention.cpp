@@ -60,12 +60,17 @@ void check_cache(const at::Tensor& from, const at::Tensor& cache, const MaybeTen
               kAttendAndKeep, ": scales of other sizes than the cache");
 }
 
-// Writes a row of E numbers as int8, and returns its scale.
+// Writes a row of E numbers as int8, and returns its scale: NaN if one of them is NaN or infinite.
 template <typename T>
 float keep_as_int8(const T* src, int64_t stride, int64_t E, int8_t* dst) {
   float largest = 0.0f;
   for (int64_t e = 0; e < E; ++e) {
-    largest = std::max(largest, std::fabs(static_cast<float>(src[e * stride])));
+    const float x = std::fabs(static_cast<float>(src[e * stride]));
+    largest = x > largest || std::isnan(x) ? x : largest;  // a NaN stays
+  }
+  if (!std::isfinite(largest)) {
+    std::memset(dst, 0, static_cast<size_t>(E));
+    return std::numeric_limits<float>::quiet_NaN();
   }
   const float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
   for (int64_t e = 0; e < E; ++e) {

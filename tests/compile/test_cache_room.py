@@ -247,3 +247,17 @@ def test_other_attentions_run_as_they_are() -> None:
     assert not _PLAIN.found[0].is_direct
     assert not _sites(softcap=30.0).found[0].is_direct
     assert _sites(sliding_window=8, is_causal=True).found[0].is_direct
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_an_int8_row_with_a_number_that_is_not_finite_has_a_nan_as_scale(number: float) -> None:
+    pair = _Pair(int8=True)
+    key = torch.ones(_BATCH, _KEPT_HEADS, 1, _WIDTH)
+    key[0, 0, 0, 3] = number
+    query = torch.ones(_BATCH, _HEADS, 1, _WIDTH)
+    for sites, cache in ((_DIRECT, pair.found), (_PLAIN, pair.expected)):
+        with cached_call(CachedCall(sites, cache, None)), torch.no_grad():
+            torch.ops.cpuaccel.cached_attention(query, key, torch.ones_like(key), 0)
+        layer = cache.layers[0]
+        assert layer.key_scales[:, :, -1].isnan().flatten().tolist() == [True, False, False, False]
+        assert not layer.keys[0, 0, -1].any()
