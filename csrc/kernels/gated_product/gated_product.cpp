@@ -24,15 +24,23 @@ class GatedBlock {
   void run(int64_t row, int64_t column, int64_t count) {
     load(call_.gate, row * call_.gate_stride + column, count, gate_);
     eltwise_f32(call_.function, gate_, count);
-    load(call_.up, row * call_.up_stride + column, count, up_);
-    for (int64_t i = 0; i < count; ++i) {
-      gate_[i] *= up_[i];
+    const int64_t of_up = row * call_.up_stride + column, of_dst = row * call_.N + column;
+    if (call_.type == DataType::f32) {
+      multiply(gate_, static_cast<const float*>(call_.up) + of_up, count,
+               static_cast<float*>(call_.dst) + of_dst);
+      return;
     }
-    auto* dst = static_cast<std::byte*>(call_.dst) + (row * call_.N + column) * size_;
-    kernels_.store(gate_, count, dst, call_.type);
+    load(call_.up, of_up, count, up_);
+    multiply(gate_, up_, count, gate_);
+    kernels_.store(gate_, count, static_cast<std::byte*>(call_.dst) + of_dst * size_, call_.type);
   }
 
  private:
+  static void multiply(const float* a, const float* b, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = a[i] * b[i];
+    }
+  }
   void load(const void* data, int64_t place, int64_t count, float* to) const {
     const auto* src = static_cast<const std::byte*>(data) + place * size_;
     kernels_.load({src, call_.type, count, 1, 1, count, to, count});
