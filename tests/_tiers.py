@@ -68,6 +68,7 @@ SLOW = {
 FULL_ONLY = {
     "benchmarks/test_bench_comparison.py": "runs whole benchmarks",
     "benchmarks/test_bench_coverage.py": "runs whole benchmarks",
+    "benchmarks/test_bench_decoder_coverage.py": "runs whole benchmarks",
     "benchmarks/test_bench_decoders.py": "runs whole benchmarks",
     "benchmarks/test_bench_floats.py": "runs whole benchmarks",
     "benchmarks/test_bench_gnn.py": "runs whole benchmarks",

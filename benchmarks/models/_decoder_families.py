@@ -1,0 +1,92 @@
+"""Small models of transformers' families that generate, with random weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+VOCABULARY = 128
+_SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+}
+_WINDOWS = {
+    "head_dim": 16,
+    "sliding_window": 12,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2}
+_T5 = {
+    "d_model": 64,
+    "d_kv": 16,
+    "d_ff": 96,
+    "num_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+_WHISPER = {
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 96,
+    "decoder_ffn_dim": 96,
+    "num_mel_bins": 80,
+    "decoder_start_token_id": 1,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+}
+
+FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "Llama": ("LlamaConfig", "LlamaForCausalLM", {}),
+    "Qwen2": ("Qwen2Config", "Qwen2ForCausalLM", {}),
+    "Qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {"head_dim": 16}),
+    "Gemma 2": ("Gemma2Config", "Gemma2ForCausalLM", _WINDOWS),
+    "Gemma 3": ("Gemma3TextConfig", "Gemma3ForCausalLM", _WINDOWS),
+    "Mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": 12}),
+    "Phi": (
+        "PhiConfig",
+        "PhiForCausalLM",
+        {"num_key_value_heads": 4, "partial_rotary_factor": 0.5},
+    ),
+    "Phi 3": ("Phi3Config", "Phi3ForCausalLM", {}),
+    "GPT-2": ("GPT2Config", "GPT2LMHeadModel", {"n_positions": 128}),
+    "OPT": ("OPTConfig", "OPTForCausalLM", {"ffn_dim": 96, "word_embed_proj_dim": 64}),
+    "OLMoE": ("OlmoeConfig", "OlmoeForCausalLM", _EXPERTS),
+    "Qwen3-MoE": (
+        "Qwen3MoeConfig",
+        "Qwen3MoeForCausalLM",
+        {**_EXPERTS, "head_dim": 16, "moe_intermediate_size": 32},
+    ),
+    "T5": ("T5Config", "T5ForConditionalGeneration", _T5),
+    "Whisper": ("WhisperConfig", "WhisperForConditionalGeneration", _WHISPER),
+}
+"""The names of the config's and the model's class, and sizes beside `_SIZES`."""
+
+
+def build(family: str) -> Any:
+    """Return a model in float32 and eval mode."""
+    import transformers
+
+    config_class, model_class, sizes = FAMILIES[family]
+    torch.manual_seed(0)
+    config = getattr(transformers, config_class)(**{**_SIZES, **sizes})
+    return getattr(transformers, model_class)(config).eval().requires_grad_(False)
+
+
+def prompt(model: Any, tokens: int) -> dict[str, Any]:
+    """Return the inputs of `generate`: `tokens` random tokens, or speech for Whisper."""
+    generator = torch.Generator().manual_seed(1)
+    if model.config.model_type == "whisper":
+        features = torch.randn(1, 80, 3000, generator=generator)
+        return {"input_features": features.to(model.dtype)}
+    return {"input_ids": torch.randint(3, VOCABULARY, (1, tokens), generator=generator)}
