@@ -367,7 +367,7 @@ def _region(
     )
     return Region(
         partitions,
-        text,
+        text.renumbered(),
         nodes,
         [translation.node_of[number] for number in text.inputs],
         [translation.node_of[number] for number in text.constants],
