@@ -50,6 +50,22 @@ def test_plan_texts_of_models_are_parsed_back(
         assert again.outputs == program.outputs
 
 
+def test_equal_plans_have_the_same_text_once_renumbered() -> None:
+    def plan(*numbers: int) -> PlanText:
+        a, b, c, d = numbers
+        return PlanText(
+            {number: Value(torch.float32, (size, 2)) for size, number in enumerate(numbers)},
+            [a],
+            [b],
+            [Output(d, False)],
+            [Operation("cast", (b,), (c,))],
+            [[Operation("Add", (a, c), (d,), {"e": [0, 1]})]],
+        )
+
+    assert plan(7, 3, 9, 12).text != plan(0, 1, 2, 3).text
+    assert plan(7, 3, 9, 12).renumbered().text == plan(0, 1, 2, 3).text
+
+
 def test_attributes_of_all_types() -> None:
     attributes = {"a": True, "b": -3, "c": 1e-12, "d": "numpy", "e": [0, 2, -1], "f": [0.5, 1.0]}
     program = PlanText(

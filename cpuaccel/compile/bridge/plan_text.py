@@ -79,6 +79,28 @@ class PlanText:
         used = {number for op in operations for number in (*op.inputs, *op.outputs)}
         return used | set(self.inputs) | set(self.constants)
 
+    def renumbered(self) -> PlanText:
+        """Return the plan with its values numbered as they come: equal layers have equal texts."""
+        operations = [*self.preparations, *(op for part in self.partitions for op in part)]
+        of_operations = (number for op in operations for number in (*op.inputs, *op.outputs))
+        found = dict.fromkeys((*self.inputs, *self.constants, *of_operations))
+        numbers = {number: index for index, number in enumerate(found)}
+
+        def operation(op: Operation) -> Operation:
+            inputs, outputs = (
+                tuple(numbers[each] for each in some) for some in (op.inputs, op.outputs)
+            )
+            return Operation(op.kind, inputs, outputs, op.attributes)
+
+        return PlanText(
+            {index: self.values[number] for number, index in numbers.items()},
+            [numbers[each] for each in self.inputs],
+            [numbers[each] for each in self.constants],
+            [Output(numbers[each.value], each.channels_last) for each in self.outputs],
+            [operation(each) for each in self.preparations],
+            [[operation(each) for each in part] for part in self.partitions],
+        )
+
 
 def parse(text: str) -> PlanText:
     """Return the `PlanText` whose `text` this is.

@@ -31,12 +31,7 @@ from cpuaccel.compile.partition import cost
 from cpuaccel.compile.partition.partition import Partition
 from cpuaccel.compile.partition.readers import is_read_outside, outside_sources
 from cpuaccel.compile.partition.selection import choose_partitions, drop_incomplete_units
-from cpuaccel.compile.passes import (
-    gelu_from_ops,
-    linear_from_bmm,
-    linear_layouts,
-    strided_reads,
-)
+from cpuaccel.compile.passes import gelu_from_ops, linear_from_bmm, linear_layouts, strided_reads
 
 
 @dataclass
@@ -387,7 +382,7 @@ def _region(
     )
     return Region(
         partitions,
-        text,
+        text.renumbered(),
         nodes,
         [translation.node_of[number] for number in text.inputs],
         [translation.node_of[number] for number in text.constants],
