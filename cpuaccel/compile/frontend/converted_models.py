@@ -1,5 +1,7 @@
 """`torch.compile(model, backend="cpuaccel")` of int8 models from convert_fx and from eager mode.
 
+Models of transformers that generate are handed to `compiled_generation.py`.
+
 Dynamo cannot trace torch's quantized tensors: it would break the graph at each op. Therefore the
 module that torch.compile returns compiles the model in quantize/dequantize form
 (`cpuaccel.quant.lower`) at its first call, and calls that. It stays an OptimizedModule of the model
@@ -9,6 +11,7 @@ itself.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -32,7 +35,7 @@ _TENSORS = (Tensor, nn.Parameter)
 
 
 def install() -> None:
-    """Patch torch.compile to check for a quantized model if this backend is asked for by name."""
+    """Patch torch.compile to check for such models if this backend is asked for by name."""
     if not hasattr(torch.compile, "_cpuaccel"):
         torch.compile = _patched(torch.compile)
 
@@ -43,6 +46,12 @@ def _patched(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
         compiled = torch_compile(model, **options)
         if options.get("backend") != BACKEND or options.get("disable"):
             return compiled
+        if "transformers" in sys.modules:
+            from cpuaccel.compile.frontend import compiled_generation
+
+            planned = compiled_generation.planned(model, compiled, options)
+            if planned is not None:
+                return planned
         if isinstance(model, nn.Module) and is_converted(model):
             compiled.forward = _Lowering(model, torch_compile, options, compiled.forward)
             return compiled

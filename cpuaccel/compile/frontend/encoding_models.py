@@ -50,7 +50,6 @@ class EncoderPlans(same_class.Plans):
     def _reset(self) -> None:
         super()._reset()
         self._captures: dict[str, Optimized] = {}
-        self._reasons: dict[Any, str] = {}
 
     def captures(self) -> dict[str, Optimized]:
         """Return what has captures, by the method that it computes."""
@@ -100,7 +99,7 @@ class EncoderPlans(same_class.Plans):
         try:
             reason = self._tried(kind[0], given, output)
         except Exception as error:
-            reason = f"not captured: {_log.first_line(error)}"
+            reason = f"{same_class.NOT_CAPTURED}: {_log.first_line(error)}"
         if reason:
             _log.logger.warning("optimize: %s: the model runs: %s", kind[0], reason)
         self._reasons[kind] = reason

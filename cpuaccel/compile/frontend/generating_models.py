@@ -90,7 +90,6 @@ class GenerationPlans(same_class.Plans):
         self._decoder: Any = None
         self._output: Any = None
         self._captures: dict[str, Optimized] = {}
-        self._reasons: dict[Any, str] = {}
 
     def captures(self) -> dict[str, Optimized]:
         """Return the optimized decoders for prompts and for steps, as far as they are made."""
@@ -205,7 +204,7 @@ class GenerationPlans(same_class.Plans):
         try:
             reason = self._tried(given, before, output)
         except Exception as error:
-            reason = f"not captured: {_log.first_line(error)}"
+            reason = f"{same_class.NOT_CAPTURED}: {_log.first_line(error)}"
         if reason:
             _log.logger.warning("optimize: %s: the model runs: %s", given.name, reason)
         self._reasons[key] = reason

@@ -26,14 +26,17 @@ def optimized(model: Any, time_budget: float, sizes_budget: float) -> Any:
     if same_class.is_of_transformers(model):
         if same_class.plans_of(model) is not None:
             return model
-        return same_class.with_plans(_kind_of(model)(model, time_budget, sizes_budget))
+        return same_class.with_plans(plans_for(model, time_budget, sizes_budget))
     return _with_optimized_parts(model, {}, time_budget, sizes_budget)
 
 
-def _kind_of(model: Any) -> Any:
-    if not generates(model):
-        return EncoderPlans
-    return Seq2SeqPlans if model.config.is_encoder_decoder else GenerationPlans
+def plans_for(model: Any, time_budget: float, sizes_budget: float) -> same_class.Plans:
+    """Return plans for a model of transformers, which are made in its calls."""
+    kind: Any = EncoderPlans
+    if generates(model):
+        kind = Seq2SeqPlans if model.config.is_encoder_decoder else GenerationPlans
+    plans: same_class.Plans = kind(model, time_budget, sizes_budget)
+    return plans
 
 
 def _is_of_sentence_transformers(model: object) -> bool:

@@ -30,11 +30,17 @@ _HOOKS = (
 )
 
 
+NOT_CAPTURED = "not captured"
+
+
 class Plans(ABC):
     """The captures of one model of transformers."""
 
     methods: tuple[str, ...] = ("forward",)
     """The methods of the model that may run a capture."""
+
+    otherwise: Any = None
+    """What runs calls that no capture can hold; None: the model."""
 
     def __init__(self, model: Any, time_budget: float, sizes_budget: float) -> None:
         self.model = model
@@ -50,6 +56,7 @@ class Plans(ABC):
     @abstractmethod
     def _reset(self) -> None:
         """Forget all captures."""
+        self._reasons: dict[Any, str] = {}
         self._attributes: AttributeSnapshot | None = None
         self._attention: Any = None
         self.differences = {}
@@ -83,7 +90,13 @@ class Plans(ABC):
             if not isinstance(found, str):
                 return found
         _native.load().count_fallback("optimize", found)
-        return plain()
+        if self.otherwise is None or self._prefers_model(found):
+            return plain()
+        return self.otherwise(*args, **kwargs)
+
+    def _prefers_model(self, reason: str) -> bool:
+        """Say whether the model is the faster one, or the one whose results are right."""
+        return reason in self._reasons.values() and not reason.startswith(NOT_CAPTURED)
 
     def _names(self, method: str) -> tuple[str, ...]:
         """Return the names of a method's parameters."""
