@@ -146,10 +146,12 @@ _REGIONS = ("graph_region", "graph_region_", "graph_region_by_torch")
 _OF_REGIONS = set(_REGIONS) if has_onednn() else set()
 _OF_COMPILED = {
     *("cached_attention", "attend_and_keep_", "cross_attention", "resize"),
+    *("layer_input", "layer_output", "repeated_layer"),
     *_OF_REGIONS,
 }
 """Checked in tests/compile: attentions run in calls of their model only, and cached_attention calls
-attend_and_keep_; Dynamo's graphs have resize, and graph_region_by_torch runs torch's ops."""
+attend_and_keep_; traces have layers; Dynamo's graphs have resize, and graph_region_by_torch runs
+torch's ops."""
 _WITHOUT_FRONT_END = _PLAIN
 """Ops that a build without the front end for quantized tensors has, too."""
 _NAMES = (

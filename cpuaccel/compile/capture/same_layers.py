@@ -46,11 +46,11 @@ class _Comparison:
     def modules(self, a: Any, b: Any) -> bool:
         if type(a) is not type(b) or not self._pair(a, b):
             return False
-        ours, others = vars(a), vars(b)
-        if "forward" in ours or list(ours) != list(others):
+        held, expected = vars(a), vars(b)
+        if "forward" in held or list(held) != list(expected):
             return False
-        for name, mine in ours.items():
-            other = others[name]
+        for name, mine in held.items():
+            other = expected[name]
             if name in _TENSORS:
                 same = list(mine) == list(other) and all(
                     self._tensors(mine[each], other[each]) for each in mine
