@@ -38,6 +38,7 @@ COMPILED_ALONE = {
     "graph_region_": "a plan's partition that writes inputs; tests/compile/test_region_op.py",
     "graph_region_by_torch": "graph_region in torch's ops; tests/compile",
     "cached_attention": "captures of decoders; tests/compile/test_generating_models.py",
+    "cross_attention": "captures of decoders; tests/compile/test_seq2seq_models.py",
     "attend_and_keep_": "cached_attention's kernel; tests/compile/test_cache_room.py",
     "layer_input": "a mark in traces; tests/compile/test_repeated_layers.py",
     "layer_output": "a mark in traces; tests/compile/test_repeated_layers.py",

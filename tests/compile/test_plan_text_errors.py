@@ -52,6 +52,6 @@ def test_the_log_says_why_step_makers_declined() -> None:
     finally:
         native.set_log_sink(None)
     (message,) = messages
-    assert message.startswith("plan step of ReLU: partition; not layer norm: ")
+    assert message.startswith("plan step of ReLU: partition; not norm: ")
     makers = ("registered kind", "concat chain", "batch norm", "sum", "gate", "few rows", "layer")
     assert all(f"; not {maker}: " in message for maker in makers), message

@@ -34,7 +34,9 @@ def planned(model: Any, compiled: Any, options: dict[str, Any]) -> Any:
         # OptimizedModule hands other attributes to the model, whose `generate` runs the model.
         vars(compiled)["generate"] = run.fast.generate
         return compiled
-    if getattr(model, "__func__", None) in (type(owner).forward, nn.Module._call_impl):
+    method = getattr(model, "__func__", None)
+    # `owner.compile()` compiles torch's `_call_impl`.
+    if method is type(owner).forward or getattr(method, "__name__", "") == "_call_impl":
         return _planned_call(owner, compiled)
     return None
 
