@@ -21,6 +21,10 @@ SLOW = {
     "compile/test_backend.py::test_dynamic_sizes",
     "compile/test_converted_eager_models.py::test_changes_are_followed",
     "compile/test_converted_models.py::test_it_is_one_graph_of_integers",
+    "compile/test_decoder_steps.py::test_a_layer_of_a_decoder_is_one_plan",
+    "compile/test_decoder_steps.py::test_each_form_of_a_norm",
+    "compile/test_decoder_steps.py::test_rotary_embedding",
+    "compile/test_decoder_steps.py::test_what_only_resembles_a_norm_stays_right",
     "compile/test_int8_autocast.py::test_layers_run_on_integers",
     "compile/test_int8_exact.py::test_it_is_exact",
     "compile/test_linear_layouts.py::test_attention_copies_nothing",
@@ -83,13 +87,26 @@ FULL_ONLY = {
     "compile/test_aot.py": "compiles C++ with AOTInductor",
     "compile/test_backend.py::test_a_graph_from_the_disk_is_explained_too": "compiles in processes",
     "compile/test_bf16.py": "compiles bf16 models; test_single_ops and test_patterns have bf16 too",
+    "compile/test_cheap_ops.py::test_else_inductor_compiles_them": "compiles C++ with Inductor",
     "compile/test_concat_chains.py": "dense networks of many sizes",
     "compile/test_dynamic_shapes.py::test_batches_and_lengths_of_an_encoder": "a whole encoder",
+    "compile/test_linear_layouts.py::test_attention_alone": "compiles attention of many layouts",
+    "compile/test_linear_layouts.py::test_sizes_that_change": "compiles encoders for many sizes",
     "compile/test_merged_groups.py": "grouped convolutions of AMX",
+    "compile/test_mutations.py::test_a_cache_of_the_call": "compiles decoders",
     "compile/test_nets.py": "torchvision's networks",
     "compile/test_onednn_corner_cases.py": "known bugs of oneDNN, one process each",
+    "compile/test_optimize_changes.py::test_a_table_that_grows_is_made_once_for_each_size": (
+        "captures of many sizes"
+    ),
+    "compile/test_plan_cache.py::test_twenty_sizes_in_turn_do_not_grow_memory": (
+        "plans of many sizes"
+    ),
     "compile/test_quantized_attention.py": "quantized transformers of many shapes",
     "compile/test_random_graphs.py": "random graphs",
+    "compile/test_region_timing.py::test_a_slower_region_is_a_fallback_with_the_times": (
+        "compiles C++ with Inductor"
+    ),
     "compile/test_save_dynamic_shapes.py": "files of models with many sizes",
     "compile/test_transformer_masks.py": "transformers with each kind of mask",
     "compile/test_transformers.py": "whole transformers",
@@ -101,6 +118,12 @@ FULL_ONLY = {
     "examples/test_serve_sentences.py": "starts servers",
     "examples/test_serve_streams.py": "starts servers",
     "gnn/test_compiled_layers.py": "compiles every PyG layer",
+    "gnn/test_inductor.py::test_registered_when_inductor_is_imported": (
+        "a process that imports Inductor"
+    ),
+    "ops/test_kept_linear.py::test_what_is_gone_is_dropped_and_counted_out": (
+        "waits for large weights"
+    ),
     "ops/test_lstm_autocast.py": "long LSTMs under autocast",
     "quant/legacy/test_run.py": "compiles and exports in processes of their own",
     "quant/test_exact_sums.py": "one process for each capped ISA",
@@ -109,9 +132,14 @@ FULL_ONLY = {
     "quant/test_models.py": "whole models",
     "quant/test_pt2e_aot.py": "compiles C++ with AOTInductor",
     "quant/test_saved_modules.py": "saved models of every form",
+    "test_autoload.py::test_torch_logs_prints_decisions": "a process that compiles",
+    "test_matmul_table.py::test_rows_of_this_machine_go_first": "processes that read a table",
     "test_memory.py::test_small_tensors_age_what_is_kept": "waits for memory to age",
     "test_package.py::test_runs_on_a_haswell": "an emulated CPU",
     "torchao_int8/test_aot.py": "compiles C++ with AOTInductor",
+    "torchao_int8/test_hook.py::test_switched_off_before_torchao_is_imported": (
+        "a process that imports torchao"
+    ),
 }
 """Modules and tests of the full tier, with what makes them long."""
 
