@@ -8,6 +8,7 @@ for 8 and 4 bits, which round rows to 8 bits), `openvino` OpenVINO (its own code
 A row is a model, a format and a number of tokens in the cache; "prompt 512" is a prompt of 512
 tokens. Weights are random. For a token, notes say which share of the read bandwidth `optimized`
 has, counted in bytes of packed weights, keys and values. Bandwidth is measured in the same run.
+Notes also have the seconds of the first calls of `optimized`, which make its plans.
 """
 
 from __future__ import annotations
@@ -108,6 +109,9 @@ def _measure(
         samples, _ = _in_turns(prompts, options)
         report.rows.append(Row(f"{name} {number_format} prompt {tokens}", samples))
         _write(report, options)
+    if "optimized" in made:
+        first = ", ".join(f"{what} {each:.1f} s" for what, each in made["optimized"].first.items())
+        report.notes.append(f"{name} {number_format}: the first calls of optimized: {first}")
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:
@@ -162,6 +166,8 @@ class TorchModel:
     def __init__(self, model: Any, column: str) -> None:
         self._column, self._model = column, model
         self._caches: dict[int, Any] = {}
+        self.first: dict[str, float] = {}
+        """Seconds of the first prompt and of the first token."""
         self._call = model
         if column == "optimized":
             import cpuaccel
@@ -176,7 +182,9 @@ class TorchModel:
         with _plugin.enabled(self._column not in _OFF):
             cache = self._cache(context, tokens)
             token = torch.ones((1, 1), dtype=torch.int64)
+            begin = time.perf_counter()
             self._call(token, past_key_values=cache)  # it may make room in the cache
+            self.first.setdefault("token", time.perf_counter() - begin)
             begin = time.perf_counter()
             for _ in range(tokens):
                 self._call(token, past_key_values=cache)
@@ -188,7 +196,9 @@ class TorchModel:
         with _plugin.enabled(self._column not in _OFF):
             begin = time.perf_counter()
             self._call(numbers, use_cache=True, logits_to_keep=1)
-            return time.perf_counter() - begin
+            seconds = time.perf_counter() - begin
+            self.first.setdefault("prompt", seconds)
+            return seconds
 
     def _cache(self, context: int, tokens: int) -> Any:
         if context not in self._caches:
