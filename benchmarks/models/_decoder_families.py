@@ -73,14 +73,14 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 """The names of the config's and the model's class, and sizes beside `_SIZES`."""
 
 
-def build(family: str) -> Any:
-    """Return a model in float32 and eval mode."""
+def build(family: str, **others: Any) -> Any:
+    """Return a model in float32 and eval mode; `others`: other sizes than those of the family."""
     import transformers
 
     config_class, model_class, sizes = FAMILIES[family]
     torch.manual_seed(0)
-    config = getattr(transformers, config_class)(**{**_SIZES, **sizes})
-    return getattr(transformers, model_class)(config).eval().requires_grad_(False)
+    config = getattr(transformers, config_class)(**{**_SIZES, **sizes, **others})
+    return getattr(transformers, model_class)(config).eval()
 
 
 def prompt(model: Any, tokens: int) -> dict[str, Any]:

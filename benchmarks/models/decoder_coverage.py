@@ -62,7 +62,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _outcomes(family: str, number_format: str, ways: list[str], tokens: int) -> list[Outcome]:
     try:
-        model = _decoders.in_format(_decoder_families.build(family), number_format)
+        model = _decoders.in_format(_decoder_families.build(family), number_format).requires_grad_(
+            False
+        )
         given = _decoder_families.prompt(model, 9)
         with _plugin.enabled(False):
             expected = _generated(model, given, tokens)

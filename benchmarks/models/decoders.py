@@ -25,16 +25,19 @@ import torch
 
 from benchmarks import _machine, _plugin
 from benchmarks._arguments import (
+    add_checked_names,
     add_json,
     add_names,
     add_rounds,
     add_threads,
+    check_known,
     make_parser,
     positive,
     positives,
 )
+from benchmarks._from_memory import read_bandwidth
 from benchmarks._report import Ratio, Report, Row, not_measured
-from benchmarks._timing import Contender, Sample, side_by_side
+from benchmarks._timing import Sample
 from benchmarks.models import _decoders, _llama_cpp, _openvino_decoder
 
 COLUMNS = ("torch", "inductor", "cpuaccel", "optimized", "llama_cpp", "openvino")
@@ -142,22 +145,12 @@ def _in_turns(
     for number in range(options.rounds):
         if number >= 3 and time.perf_counter() > end:
             break
-        bandwidths.append(_bandwidth())
+        measured = not _plugin.missing()
+        bandwidths.append(read_bandwidth(5, 0.3) if measured else float("nan"))
         for name, run in runs.items():
             seconds[name].append(run())
     samples = {name: Sample(tuple(each)) for name, each in seconds.items()}
     return samples, statistics.median(bandwidths)
-
-
-def _bandwidth() -> float:
-    """Measure the bytes that torch's threads read from memory a second."""
-    if _plugin.missing():
-        return float("nan")
-    from cpuaccel import _native
-
-    size = 4 * _machine.last_cache()
-    read = Contender(_native.load().reading(size))
-    return size / side_by_side({"read": read}, rounds=5, budget=0.3)["read"].median
 
 
 class TorchModel:
@@ -216,11 +209,11 @@ class TorchModel:
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(__spec__, __doc__)
     real = [each for each in _decoders.CONFIGS if each != "tiny"]
-    parser.add_argument(
+    add_checked_names(
+        parser,
         "--models",
-        type=_known_models,
+        lambda name: check_known([name], _decoders.CONFIGS, "model"),
         default=real,
-        metavar="A,B",
         help=f"names from {','.join(_decoders.CONFIGS)} (default: all but tiny)",
     )
     add_names(parser, "--formats", _decoders.FORMATS, "format")
@@ -240,15 +233,6 @@ def _parser() -> argparse.ArgumentParser:
     add_threads(parser)
     add_json(parser)
     return parser
-
-
-def _known_models(text: str) -> list[str]:
-    found = [each for each in text.split(",") if each]
-    for name in found:
-        if name not in _decoders.CONFIGS:
-            known = ", ".join(_decoders.CONFIGS)
-            raise argparse.ArgumentTypeError(f"unknown model {name!r}; known: {known}")
-    return found
 
 
 if __name__ == "__main__":

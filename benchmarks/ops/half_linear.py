@@ -26,6 +26,7 @@ from benchmarks._arguments import (
     make_parser,
     positives,
 )
+from benchmarks._from_memory import in_turn
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Contender, Runner, side_by_side
 from benchmarks.models._torch_peer import CLOCKS
@@ -84,14 +85,14 @@ def _copies(column: str, shape: tuple[int, int], rows: int) -> Runner:
 
     dtype = DTYPES[re.sub(".*_", "", column)]
     x = torch.randn(rows, shape[1], dtype=dtype)
-    count = max(1, -(-2 * _machine.last_cache() // (shape[0] * shape[1] * dtype.itemsize)))
-    layers: list[nn.Module] = []
-    for _ in range(min(count, _MOST_OF_COPIES)):
-        layer = nn.Linear(shape[1], shape[0], dtype=dtype).eval()
-        planned = column.startswith("plan_")
-        layers.append(cpuaccel.optimize(layer, (x,), time_budget=0) if planned else layer)
-    runs = itertools.cycle([partial(layer, x) for layer in layers])
-    return lambda: next(runs)()
+
+    def copy() -> Runner:
+        layer: nn.Module = nn.Linear(shape[1], shape[0], dtype=dtype).eval()
+        if column.startswith("plan_"):
+            layer = cpuaccel.optimize(layer, (x,), time_budget=0)
+        return partial(layer, x)
+
+    return in_turn(copy, shape[0] * shape[1] * dtype.itemsize, _MOST_OF_COPIES)
 
 
 def _rates(rows: list[Row]) -> list[str]:

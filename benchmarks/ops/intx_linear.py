@@ -33,6 +33,7 @@ from benchmarks._arguments import (
     make_parser,
     positives,
 )
+from benchmarks._from_memory import in_turn, read_bandwidth
 from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Contender, Runner, side_by_side
 from benchmarks.models._torch_peer import CLOCKS
@@ -94,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     reasons = _reasons(options.columns)
     columns = [each for each in options.columns if not reasons[each]]
-    before = _bandwidth()
+    before = read_bandwidth()
     measured = CLOCK_TITLES[options.clock]
     report = Report(
         title=f"linear layers with weights of {options.bits} bits, median {measured}",
@@ -110,7 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
             report.rows.append(_row(name, rows, options, columns))
             if options.json:
                 report.write_json(options.json)
-    report.notes += _shares(report.rows, max(before, _bandwidth()))
+    report.notes += _shares(report.rows, max(before, read_bandwidth()))
     report.notes += [each.note() for each in (_openvino_linear, _ggml) if not each.missing()]
     report.print(_machine.console())
 
@@ -146,18 +147,7 @@ def _row(name: str, rows: int, options: argparse.Namespace, columns: list[str]) 
 def _copies(column: str, weights: Weights, make: Callable[..., Runner]) -> Runner:
     """Return a function that runs copies of a layer in turn, more than the caches hold."""
     held = weights.codes.numel() * 4 if column.startswith("float") else weights.bytes
-    count = max(1, -(-2 * _machine.last_cache() // held))
-    runs = itertools.cycle([make(weights) for _ in range(count)])
-    return lambda: next(runs)()
-
-
-def _bandwidth() -> float:
-    """Measure the bytes that torch's threads read from memory a second."""
-    from cpuaccel import _native
-
-    size = 4 * _machine.last_cache()
-    read = Contender(_native.load().reading(size))
-    return size / side_by_side({"read": read}, rounds=9, budget=1.0)["read"].median
+    return in_turn(partial(make, weights), held)
 
 
 def _shares(rows: list[Row], bandwidth: float) -> list[str]:

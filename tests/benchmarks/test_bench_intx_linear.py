@@ -30,7 +30,7 @@ def test_a_row_and_its_share_of_the_bandwidth(
 ) -> None:
     monkeypatch.setattr(intx_linear, "LAYERS", {"small": (64, 64)})
     monkeypatch.setattr(intx_linear, "_copies", lambda column, weights, make: make(weights))
-    monkeypatch.setattr(intx_linear, "_bandwidth", lambda: 1e9)
+    monkeypatch.setattr(intx_linear, "read_bandwidth", lambda: 1e9)
     file = tmp_path / "rows.json"
     threads = torch.get_num_threads()
     intx_linear.main(

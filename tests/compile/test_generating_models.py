@@ -12,53 +12,25 @@ import torch
 from torch import Tensor, nn
 
 import cpuaccel
+from benchmarks.models import _decoder_families
+from benchmarks.models._decoder_families import VOCABULARY
 from compile._compiled import needs_onednn
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.generating_models import GenerationPlans
 from cpuaccel.compile.frontend.optimized_module import Optimized
 
 try:
-    import transformers
     from transformers import LlamaForCausalLM  # imports what a broken installation lacks
 except Exception as error:  # a torchvision of another torch raises anything
     pytest.skip(f"transformers cannot be imported: {error}", allow_module_level=True)
 
 pytestmark = needs_onednn
 
-VOCABULARY = 128
-_SIZES = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": None,
-}
-_OTHERS = {"head_dim": 16}
-FAMILIES: dict[str, dict[str, Any]] = {
-    "Qwen2": {},
-    "Qwen3": _OTHERS,  # norms of queries and keys
-    "Mistral": {"sliding_window": 12},
-    "Gemma3": {
-        **_OTHERS,
-        "sliding_window": 12,
-        "layer_types": ["sliding_attention", "full_attention"],
-    },
-    "Phi": {"num_key_value_heads": 4, "partial_rotary_factor": 0.5},
-    "GPT2": {"n_positions": 128},
-}
-_CONFIGS = {"Gemma3": "Gemma3TextConfig"}
-_MODELS = {"GPT2": "GPT2LMHeadModel"}
+FAMILIES = ("Qwen2", "Qwen3", "Mistral", "Gemma 3", "Phi", "GPT-2")
 
 
 def _model(family: str = "Llama", layers: int = 2) -> Any:
-    torch.manual_seed(0)
-    sizes = {**_SIZES, "num_hidden_layers": layers, **FAMILIES.get(family, {})}
-    config = getattr(transformers, _CONFIGS.get(family, f"{family}Config"))(**sizes)
-    return getattr(transformers, _MODELS.get(family, f"{family}ForCausalLM"))(config).eval()
+    return _decoder_families.build(family, num_hidden_layers=layers)
 
 
 def _prompt(batch: int = 1, tokens: int = 9) -> Tensor:

@@ -31,7 +31,7 @@ class Count:
         return count
 
     def answer(self, request: Any) -> dict[str, object]:
-        raise NotImplementedError
+        return {"parts": list(self.stream(request))}
 
     def stream(self, request: Any) -> Iterator[dict[str, object]]:
         try:

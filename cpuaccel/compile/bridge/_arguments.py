@@ -53,6 +53,10 @@ def same_sizes(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
     )
 
 
+STEP_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+"""Float dtypes of the steps of decoders, which cpuaccel's kernels run."""
+
+
 def common_float_dtype(translation: Translation, *nodes: Any) -> torch.dtype:
     """Return the common float dtype of all these nodes; raise Fallback if there is none."""
     types = {translation.tensor(node).dtype for node in nodes}

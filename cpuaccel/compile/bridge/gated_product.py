@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from cpuaccel.compile.bridge import intx_linear
 from cpuaccel.compile.bridge._arguments import (
+    STEP_DTYPES,
     common_float_dtype,
     only_user,
     other_operand,
@@ -24,7 +25,6 @@ KINDS = frozenset({"gated_product"})
 """Kinds of ops that cpuaccel runs: csrc/plan/gated_product_step.h."""
 
 _MOST_DIMENSIONS = 3
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def match(translation: Translation, activation: Node) -> bool:
@@ -39,7 +39,7 @@ def match(translation: Translation, activation: Node) -> bool:
     sizes = [each.meta["val"].shape for each in (up, gate)]
     if not all(same_sizes(each, product.meta["val"].shape) for each in sizes):
         return False
-    if common_float_dtype(translation, gate, up, product) not in _DTYPES:
+    if common_float_dtype(translation, gate, up, product) not in STEP_DTYPES:
         return False
     translation.begin([activation, product], product)
     inputs = [translation.read(gate), translation.read(up)]

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.compile.bridge._arguments import (
+    STEP_DTYPES,
     arguments_of,
     common_float_dtype,
     first_result,
@@ -155,14 +156,14 @@ def _is_supported(translation: Translation, norm: _Norm) -> bool:
     result = translation.tensor(norm.nodes[-1])
     dtype = common_float_dtype(translation, norm.src, norm.nodes[-1])
     columns = result.shape[-1] if result.dim() else None
-    if dtype not in _DTYPES or not isinstance(columns, int):
+    if dtype not in STEP_DTYPES or not isinstance(columns, int):
         return False
     if norm.weight is None:
         return True
     weight = norm.weight.meta["val"]
     return (
         translation.is_constant(norm.weight)
-        and weight.dtype in _DTYPES
+        and weight.dtype in STEP_DTYPES
         and tuple(weight.shape) == (columns,)
     )
 
@@ -181,8 +182,6 @@ def _add(translation: Translation, norm: _Norm) -> None:
         "rms_norm", inputs, norm.nodes[-1], epsilon=norm.epsilon, weight_offset=norm.offset
     )
 
-
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 TRANSLATIONS = {
     _aten.rms_norm.default: _of_torch,

@@ -8,6 +8,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.compile.bridge._arguments import (
+    STEP_DTYPES,
     arguments_of,
     common_float_dtype,
     only_user,
@@ -22,7 +23,6 @@ KINDS = frozenset({"rotary"})
 """Kinds of ops that cpuaccel runs: csrc/plan/rotary_step.h."""
 
 _RANK = 4
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def match(translation: Translation, negative: Node) -> bool:
@@ -49,7 +49,7 @@ def match(translation: Translation, negative: Node) -> bool:
     result = nodes[-1]
     if not same_sizes(result.meta["val"].shape, x.meta["val"].shape):
         return False
-    if common_float_dtype(translation, x, result) not in _DTYPES:
+    if common_float_dtype(translation, x, result) not in STEP_DTYPES:
         return False
     translation.begin(nodes, result)
     translation.op("rotary", [translation.read(each) for each in (x, *tables)], result)

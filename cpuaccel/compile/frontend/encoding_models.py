@@ -146,7 +146,7 @@ _CACHES = ("cache", "past_key_values")
 
 
 def _as_call(method: str, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of what is captured for a method."""
+    """Return the arguments of the module that is captured in place of a method."""
     return ((), given) if method == "forward" else ((given,), {})
 
 

@@ -46,7 +46,7 @@ class Plans(ABC):
         self.model = model
         self.time_budget, self.sizes_budget = time_budget, sizes_budget
         self.differences: dict[str, Difference] = {}
-        """How far what is captured is from the model, by what it computes."""
+        """The difference between each captured module and the model, by what it computes."""
         self._parameters: dict[str, tuple[str, ...]] = {}
         self._lock = threading.RLock()
         self._changes = ChangeCounter()
@@ -139,7 +139,7 @@ class Plans(ABC):
     def _difference(
         self, what: str, found: Any, expected: Any, exact: Any = lambda error: None
     ) -> Difference:
-        """Return how far the results of what is captured are from the model's.
+        """Compare the results `found` of a captured module with those of the model.
 
         `exact`: as in `compare`.
         """
