@@ -170,7 +170,9 @@ void dot_in_turn(const DotCall& call, int64_t row) {
   constexpr int kTogether = 4;
   const float* a = call.a + row * call.a_stride;
   const auto* b = static_cast<const typename E::Element*>(call.b);
-  const ReadAhead ahead = call.b_stride == call.k ? read_ahead() : kReadAheadOfNothing;
+  const ReadAhead ahead = call.b_stride == call.k
+                              ? read_ahead_of_elements(sizeof(typename E::Element))
+                              : kReadAheadOfNothing;
   float* c = call.c + row * call.c_row;
   for (int64_t column = 0; column < call.n; column += kTogether) {
     typename V::Vector sums[kTogether];

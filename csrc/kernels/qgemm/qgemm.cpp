@@ -9,6 +9,7 @@
 #include "kernels/qgemm/cut.h"
 #include "kernels/qgemm/kernels.h"
 #include "kernels/qgemm/rows.h"
+#include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -112,12 +113,15 @@ class Product {
   };
 
   // The same runs of the panel behind `panel`, if `last` is farther. With few tiles, weights are
-  // used only a few times, and come from L3 or memory.
+  // used only a few times, and come from L3 or memory. One tile reads them from front to back.
   Ahead ahead_of(int64_t panel, int64_t last, const QgemmTile& work, int64_t tiles) const {
+    const int64_t run_bytes = kernels_.nr * kernels_.run, bytes = work.runs * run_bytes;
+    if (tiles == 1 && work.runs == runs_ && bytes_ahead_ > 0) {
+      return {work.panel + bytes_ahead_, bytes, bytes};
+    }
     if (tiles > kMostTilesAhead || panel + 1 >= last) {
       return {};
     }
-    const int64_t run_bytes = kernels_.nr * kernels_.run, bytes = work.runs * run_bytes;
     return {panels_ + (panel + 1) * panel_bytes_ + work.first_run * run_bytes, bytes,
             divide_up(bytes, tiles)};
   }
@@ -195,6 +199,7 @@ class Product {
   const int64_t runs_;
   const int8_t* const panels_;
   const int64_t panel_bytes_;
+  const int64_t bytes_ahead_ = bytes_ahead_of_panels();
   const ConvDst conv_ = conv_dst(call_.dst);
 };
 
