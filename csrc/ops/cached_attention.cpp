@@ -1,5 +1,5 @@
 // cpuaccel::attend_and_keep_: appends the keys and values of some tokens to a cache, and attends to
-// the cache. The sum of attention is in kernels/attention.
+// the cache.
 //
 //   query: N x H x T x E; key, value: N x G x T x E, float32, bfloat16 or float16; G divides H
 //   keys, values: N x G x capacity x E, the cache: of their dtype, or int8
@@ -10,7 +10,12 @@
 // Key t becomes position used + t. Queries attend to positions begin and on: those that the mask
 // says, or without a mask all, or with `causal` positions up to used + t. The result is N x T x H x
 // E. int8 numbers are key / scale, rounded to nearest even, with scale = largest magnitude / 127.
-#include <ATen/Dispatch.h>
+//
+// cpuaccel::cached_attention is the same in a captured decoder, whose calls know the cache: Python
+// computes it (cpuaccel/compile/capture/cached_attention.py), or a step of a plan does
+// (region/cached_attention_step.cpp).
+#include "ops/cached_attention.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -22,7 +27,6 @@
 #include <limits>
 #include <optional>
 
-#include "kernels/attention/attention.h"
 #include "ops/attention.h"
 #include "ops/data_type.h"
 #include "ops/kernel_call.h"
@@ -34,6 +38,7 @@ constexpr auto kAttendAndKeep = "cpuaccel::attend_and_keep_";
 
 using MaybeTensor = std::optional<at::Tensor>;
 
+// From position `begin` on.
 kernels::AttentionMatrix cached_matrix(const at::Tensor& x, int64_t begin) {
   const auto* const data = static_cast<const char*>(x.const_data_ptr());
   return {data + begin * x.stride(2) * x.element_size(),
@@ -44,20 +49,24 @@ kernels::AttentionMatrix cached_matrix(const at::Tensor& x, int64_t begin) {
           x.stride(3)};
 }
 
-void check_cache(const at::Tensor& from, const at::Tensor& cache, const MaybeTensor& scales,
+bool is_cache_of(const AppendedHeads& heads, const at::Tensor& cache, const at::Tensor& scales,
                  int64_t used) {
   const bool narrow = cache.scalar_type() == at::kChar;
-  TORCH_CHECK(cache.dim() == 4 && from.dim() == 4 && cache.size(0) == from.size(0) &&
-                  cache.size(1) == from.size(1) && cache.size(3) == from.size(3) &&
-                  cache.stride(3) == 1,
-              kAttendAndKeep, ": keys and values of other sizes than the cache");
-  TORCH_CHECK(used >= 0 && used + from.size(2) <= cache.size(2), kAttendAndKeep,
-              ": the cache is full");
-  TORCH_CHECK(narrow ? scales.has_value() : cache.scalar_type() == from.scalar_type(),
-              kAttendAndKeep, ": keys and values of another dtype than the cache");
-  TORCH_CHECK(!narrow || (scales->scalar_type() == at::kFloat && scales->is_contiguous() &&
-                          scales->sizes() == cache.sizes().slice(0, 3)),
-              kAttendAndKeep, ": scales of other sizes than the cache");
+  return cache.dim() == 4 && cache.size(0) == heads.N && cache.size(1) == heads.G &&
+         cache.size(3) == heads.E && cache.stride(3) == 1 && used >= 0 &&
+         used + heads.T <= cache.size(2) && narrow == scales.defined() &&
+         (narrow ? scales.scalar_type() == at::kFloat && scales.is_contiguous() &&
+                       scales.sizes() == cache.sizes().slice(0, 3)
+                 : is_gemm_type(cache.scalar_type()) &&
+                       data_type(cache.scalar_type()) == heads.key.type);
+}
+
+bool is_mask_of(const AppendedHeads& heads, const at::Tensor& mask, int64_t S) {
+  const auto fits = [&](int64_t dim, int64_t size) {
+    return mask.size(dim) == size || mask.size(dim) == 1;
+  };
+  return mask.scalar_type() == at::kFloat && mask.dim() == 4 && fits(0, heads.N) &&
+         fits(1, heads.H) && fits(2, heads.T) && mask.size(3) == S;
 }
 
 // Writes a row of E numbers as int8, and returns its scale: NaN if one of them is NaN or infinite.
@@ -80,105 +89,150 @@ float keep_as_int8(const T* src, int64_t stride, int64_t E, int8_t* dst) {
   return largest / 127.0f;
 }
 
-template <typename T>
-void keep_rows_as_int8(const at::Tensor& from, const at::Tensor& cache, const at::Tensor& scales,
-                       int64_t used) {
-  const int64_t N = from.size(0), G = from.size(1), count = from.size(2), E = from.size(3);
-  const auto* const src = from.const_data_ptr<T>();
-  auto* const dst = cache.mutable_data_ptr<int8_t>();
-  auto* const to = scales.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < N * G * count; ++i) {
-    const int64_t n = i / count / G, g = i / count % G, t = i % count;
-    to[(n * G + g) * cache.size(2) + used + t] = keep_as_int8(
-        src + n * from.stride(0) + g * from.stride(1) + t * from.stride(2), from.stride(3), E,
-        dst + n * cache.stride(0) + g * cache.stride(1) + (used + t) * cache.stride(2));
+float keep_as_int8(DataType type, const void* src, int64_t stride, int64_t E, int8_t* dst) {
+  switch (type) {
+    case DataType::bf16:
+      return keep_as_int8(static_cast<const c10::BFloat16*>(src), stride, E, dst);
+    case DataType::f16:
+      return keep_as_int8(static_cast<const c10::Half*>(src), stride, E, dst);
+    default:
+      return keep_as_int8(static_cast<const float*>(src), stride, E, dst);
   }
 }
 
-void keep(const at::Tensor& from, const at::Tensor& cache, const MaybeTensor& scales,
-          int64_t used) {
-  check_cache(from, cache, scales, used);
-  if (cache.scalar_type() == at::kChar) {
-    AT_DISPATCH_FLOATING_TYPES_AND2(
-        at::kBFloat16, at::kHalf, from.scalar_type(), kAttendAndKeep,
-        [&] { keep_rows_as_int8<scalar_t>(from, cache, *scales, used); });
+// Copies a row of E numbers of `bytes` bytes.
+void keep_row(const char* src, int64_t stride, int64_t E, int64_t bytes, char* dst) {
+  if (stride == 1) {
+    std::memcpy(dst, src, static_cast<size_t>(E * bytes));
     return;
   }
-  const int64_t N = from.size(0), G = from.size(1), count = from.size(2), E = from.size(3);
-  const auto size = static_cast<size_t>(from.element_size());
-  if (from.stride(3) != 1) {
-    cache.narrow(2, used, count).copy_(from);
-    return;
+  for (int64_t e = 0; e < E; ++e) {
+    std::memcpy(dst + e * bytes, src + e * stride * bytes, static_cast<size_t>(bytes));
   }
-  const auto* const src = static_cast<const char*>(from.const_data_ptr());
+}
+
+void keep(const AppendedHeads& heads, const kernels::AttentionMatrix& from, const at::Tensor& cache,
+          const at::Tensor& scales, int64_t used) {
+  const auto* const src = static_cast<const char*>(from.data);
   auto* const dst = static_cast<char*>(cache.mutable_data_ptr());
-  const auto bytes = static_cast<int64_t>(size);
-  for (int64_t i = 0; i < N * G * count; ++i) {
-    const int64_t n = i / count / G, g = i / count % G, t = i % count;
-    std::memcpy(
-        dst + (n * cache.stride(0) + g * cache.stride(1) + (used + t) * cache.stride(2)) * bytes,
-        src + (n * from.stride(0) + g * from.stride(1) + t * from.stride(2)) * bytes,
-        static_cast<size_t>(E) * size);
+  const int64_t bytes = data_type_size(from.type), to_bytes = cache.element_size();
+  for (int64_t i = 0; i < heads.N * heads.G * heads.T; ++i) {
+    const int64_t n = i / heads.T / heads.G, g = i / heads.T % heads.G, t = i % heads.T;
+    const auto* const row =
+        src + (n * from.batch_stride + g * from.head_stride + t * from.row_stride) * bytes;
+    auto* const to =
+        dst + (n * cache.stride(0) + g * cache.stride(1) + (used + t) * cache.stride(2)) * to_bytes;
+    if (scales.defined()) {
+      scales.mutable_data_ptr<float>()[(n * heads.G + g) * cache.size(2) + used + t] =
+          keep_as_int8(from.type, row, from.column_stride, heads.E, reinterpret_cast<int8_t*>(to));
+    } else {
+      keep_row(row, from.column_stride, heads.E, bytes, to);
+    }
   }
 }
 
-kernels::AttentionScales scales_of(const MaybeTensor& scales, int64_t begin) {
-  if (!scales) {
+kernels::AttentionScales scales_of(const at::Tensor& scales, int64_t begin) {
+  if (!scales.defined()) {
     return {};
   }
-  return {scales->const_data_ptr<float>() + begin, scales->stride(0), scales->stride(1), 1};
+  return {scales.const_data_ptr<float>() + begin, scales.stride(0), scales.stride(1), 1};
 }
 
-// The mask as floats that broadcast: N x H x T x S.
-at::Tensor float_mask(const at::Tensor& mask, const at::Tensor& query, int64_t S) {
-  TORCH_CHECK(mask.dim() == 4 && mask.size(3) == S, kAttendAndKeep, ": a mask of another size");
-  const at::Tensor floats =
-      mask.scalar_type() == at::kBool
-          ? at::zeros(mask.sizes(), at::kFloat)
-                .masked_fill_(mask.logical_not(), -std::numeric_limits<float>::infinity())
-          : mask.to(at::kFloat);
-  return floats.expand({query.size(0), query.size(1), query.size(2), S});
+kernels::AttentionMatrix cached_mask(const at::Tensor& mask) {
+  const auto stride = [&](int64_t dim) { return mask.size(dim) == 1 ? 0 : mask.stride(dim); };
+  return {mask.const_data_ptr(), DataType::f32, stride(0), stride(1), stride(2), mask.stride(3)};
 }
 
-at::Tensor attend_and_keep(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                           at::Tensor keys, at::Tensor values, int64_t begin, int64_t used,
-                           const MaybeTensor& mask, bool causal, std::optional<double> scale,
-                           const MaybeTensor& key_scales, const MaybeTensor& value_scales) {
+at::Tensor as_floats(const at::Tensor& mask) {
+  if (mask.scalar_type() != at::kBool) {
+    return mask.to(at::kFloat);
+  }
+  return at::zeros(mask.sizes(), at::kFloat)
+      .masked_fill_(mask.logical_not(), -std::numeric_limits<float>::infinity());
+}
+
+at::Tensor call_of_op(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      at::Tensor keys, at::Tensor values, int64_t begin, int64_t used,
+                      const MaybeTensor& mask, bool causal, std::optional<double> scale,
+                      const MaybeTensor& key_scales, const MaybeTensor& value_scales) {
   TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && query.numel() > 0 && key.numel() > 0 &&
                   query.size(0) == key.size(0) && query.size(1) % key.size(1) == 0 &&
                   query.size(2) == key.size(2) && query.size(3) == key.size(3) &&
-                  key.sizes() == value.sizes() && begin >= 0 && begin <= used,
+                  key.sizes() == value.sizes(),
               kAttendAndKeep, ": the sizes of query, key and value do not match");
   TORCH_CHECK(is_gemm_type(query.scalar_type()) && key.scalar_type() == query.scalar_type() &&
-                  value.scalar_type() == query.scalar_type() &&
-                  keys.scalar_type() == values.scalar_type(),
+                  value.scalar_type() == query.scalar_type(),
               kAttendAndKeep, ": expected float32, bfloat16 or float16");
-  keep(key, keys, key_scales, used);
-  keep(value, values, value_scales, used);
   const at::Tensor rows = query.stride(3) == 1 ? query : query.contiguous();
   const int64_t N = rows.size(0), H = rows.size(1), T = rows.size(2), E = rows.size(3);
   const at::Tensor dst = at::detail::empty_cpu({N, T, H, E}, rows.scalar_type());
-  kernels::AttentionCall call;
-  call.N = N, call.H = H, call.L = T, call.S = used + T - begin, call.E = E;
-  call.group = H / key.size(1);
-  call.query = cached_matrix(rows, 0);
-  call.key = cached_matrix(keys, begin);
-  call.value = cached_matrix(values, begin);
-  call.key_scales = scales_of(key_scales, begin);
-  call.value_scales = scales_of(value_scales, begin);
-  at::Tensor floats;
+  AppendedHeads heads{N,
+                      H,
+                      key.size(1),
+                      T,
+                      E,
+                      cached_matrix(rows, 0),
+                      cached_matrix(key, 0),
+                      cached_matrix(value, 0),
+                      {}};
+  heads.dst = {dst.mutable_data_ptr(), heads.query.type, dst.stride(0), dst.stride(2),
+               dst.stride(1)};
+  LayerCache cache{std::move(keys),
+                   std::move(values),
+                   key_scales.value_or(at::Tensor()),
+                   value_scales.value_or(at::Tensor()),
+                   {},
+                   begin,
+                   used,
+                   1.0f,
+                   causal};
+  cache.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(E))));
   if (mask) {
-    floats = float_mask(*mask, rows, call.S);
-    call.mask = cached_matrix(floats, 0);
+    cache.mask = as_floats(*mask);
   }
-  call.dst = {dst.mutable_data_ptr(), call.query.type, dst.stride(0), dst.stride(2), dst.stride(1)};
-  call.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(E))));
-  call.causal = causal;
-  call.past = used - begin;
+  const char* const why = mismatch(heads, cache);
+  TORCH_CHECK(why == nullptr, kAttendAndKeep, ": ", why);
+  attend_and_keep(heads, cache);
+  return dst;
+}
+
+}  // namespace
+
+const char* mismatch(const AppendedHeads& heads, const LayerCache& cache) {
+  if (cache.begin < 0 || cache.begin > cache.used ||
+      !is_cache_of(heads, cache.keys, cache.key_scales, cache.used) ||
+      !is_cache_of(heads, cache.values, cache.value_scales, cache.used) ||
+      cache.keys.scalar_type() != cache.values.scalar_type()) {
+    return "the cache is full, or its sizes or dtypes do not match the keys and values";
+  }
+  if (cache.mask.defined() && !is_mask_of(heads, cache.mask, cache.used + heads.T - cache.begin)) {
+    return "the mask has other sizes than the scores";
+  }
+  return nullptr;
+}
+
+void attend_and_keep(const AppendedHeads& heads, const LayerCache& cache) {
+  keep(heads, heads.key, cache.keys, cache.key_scales, cache.used);
+  keep(heads, heads.value, cache.values, cache.value_scales, cache.used);
+  kernels::AttentionCall call;
+  call.N = heads.N, call.H = heads.H, call.L = heads.T, call.E = heads.E;
+  call.S = cache.used + heads.T - cache.begin;
+  call.group = heads.H / heads.G;
+  call.query = heads.query;
+  call.key = cached_matrix(cache.keys, cache.begin);
+  call.value = cached_matrix(cache.values, cache.begin);
+  call.key_scales = scales_of(cache.key_scales, cache.begin);
+  call.value_scales = scales_of(cache.value_scales, cache.begin);
+  if (cache.mask.defined()) {
+    call.mask = cached_mask(cache.mask);
+  }
+  call.dst = heads.dst;
+  call.scale = cache.scale;
+  call.causal = cache.causal;
+  call.past = cache.used - cache.begin;
   call.bf16 = attention_in_bf16(call.query.type) && call.query.type != DataType::f16;
   CPUACCEL_KERNEL_CALL(attention);
   kernels::attention(call);
-  return dst;
 }
 
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
@@ -186,9 +240,9 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
       "attend_and_keep_(Tensor query, Tensor key, Tensor value, Tensor(a!) keys, Tensor(b!) "
       "values, int begin, int used, Tensor? mask, bool causal, float? scale, Tensor(c!)? "
       "key_scales=None, Tensor(d!)? value_scales=None) -> Tensor");
+  library.def("cached_attention(Tensor query, Tensor key, Tensor value, int site) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("attend_and_keep_", attend_and_keep); }
+TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("attend_and_keep_", call_of_op); }
 
-}  // namespace
 }  // namespace cpuaccel::ops

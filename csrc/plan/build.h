@@ -55,6 +55,6 @@ dnnl::memory::desc memory_desc(DataType type, const TensorDesc& desc);
 CPUACCEL_API void add_copy(Building& building, Id from, Id to, const TensorDesc& desc);
 
 // The value itself if it has the layout `desc`, else a new value: a copy with that layout.
-Id with_layout(Building& building, Id id, const TensorDesc& desc);
+CPUACCEL_API Id with_layout(Building& building, Id id, const TensorDesc& desc);
 
 }  // namespace cpuaccel::plan

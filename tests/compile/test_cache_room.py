@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import cpuaccel
+from compile._compiled import needs_onednn
 from cpuaccel.compile.capture import cache_room
 from cpuaccel.compile.capture.cached_attention import CachedCall, Site, Sites, cached_call
 from cpuaccel.compile.common.plain_calls import plain_calls
@@ -41,7 +43,40 @@ _DIRECT = _sites()
 _PLAIN = _sites(lambda *given, **options: sdpa_attention_forward(*given, **options))
 
 
-def _step(sites: Sites, cache: Any, tokens: int = 1, seed: int = 0, mask: Any = None) -> Tensor:
+_TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+def _by_step(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Run attention number 0 as the step of a plan."""
+    given, width = (query, key, value), query.shape[-1]
+    result = (query.shape[0], query.shape[2], query.shape[1], width)
+    shapes = [each.shape for each in given] + [result]
+    kind = _TYPES[query.dtype]
+    lines = [f"value {i} {kind} {'x'.join(map(str, shape))}" for i, shape in enumerate(shapes)]
+    text = "\n".join(
+        [
+            f"graph 1 attention {kind} {shapes}",
+            *lines,
+            "input 0 1 2",
+            "output 3 contiguous",
+            "partition",
+            "op cached_attention in 0 1 2 out 3 site=i:0",
+        ]
+    )
+    op = ["cpuaccel.cached_attention.default", [{"value": i} for i in range(3)] + [0], {}]
+    by_torch = json.dumps({"ops": [op], "outputs": [[3, False]]})
+    found: list[Tensor] = torch.ops.cpuaccel.graph_region(list(given), [], text, by_torch)
+    return found[0]
+
+
+def _step(
+    sites: Sites,
+    cache: Any,
+    tokens: int = 1,
+    seed: int = 0,
+    mask: Any = None,
+    by_step: bool = False,
+) -> Tensor:
     """Append random keys and values to a cache, and attend to it."""
     generator = torch.Generator().manual_seed(seed)
     held = cache.layers[0].keys
@@ -53,7 +88,9 @@ def _step(sites: Sites, cache: Any, tokens: int = 1, seed: int = 0, mask: Any = 
         return torch.randn(shape, generator=generator).to(dtype).transpose(1, 2)
 
     query, key, value = heads(_HEADS), heads(_KEPT_HEADS), heads(_KEPT_HEADS)
-    with cached_call(CachedCall(sites, cache, mask)), torch.no_grad():
+    with torch.no_grad(), cached_call(CachedCall(sites, cache, mask)):
+        if by_step:
+            return _by_step(query, key, value)
         attended: Tensor = torch.ops.cpuaccel.cached_attention(query, key, value, 0)
     return attended
 
@@ -67,11 +104,19 @@ def _cache(dtype: torch.dtype = torch.float32, window: int = 0, int8: bool = Fal
     return made
 
 
+@pytest.fixture(params=[False, pytest.param(True, marks=needs_onednn)], ids=["op", "step"])
+def by_step(request: pytest.FixtureRequest) -> bool:
+    """Whether attentions are steps of plans."""
+    found: bool = request.param
+    return found
+
+
 class _Pair:
     """A cache that is written in place, and one that transformers writes."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, by_step: bool, **options: Any) -> None:
         self.found, self.expected = _cache(**options), _cache(**options)
+        self.by_step = by_step
         self.steps = 0
         self.bound = 1e-2 if "dtype" in options else 1e-4
         self.step(tokens=5)
@@ -79,7 +124,7 @@ class _Pair:
     def step(self, count: int = 1, tokens: int = 1, mask: Any = None) -> None:
         for _ in range(count):
             self.steps += 1
-            found = _step(_DIRECT, self.found, tokens, self.steps, mask)
+            found = _step(_DIRECT, self.found, tokens, self.steps, mask, self.by_step)
             expected = _step(_PLAIN, self.expected, tokens, self.steps, mask)
             bound = self.bound
             torch.testing.assert_close(found, expected, rtol=bound, atol=bound)
@@ -111,8 +156,8 @@ class _Pair:
 
 @pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_steps_write_in_place(dtype: torch.dtype, int8: bool) -> None:
-    pair = _Pair(dtype=dtype, int8=int8)
+def test_steps_write_in_place(by_step: bool, dtype: torch.dtype, int8: bool) -> None:
+    pair = _Pair(by_step, dtype=dtype, int8=int8)
     pair.step()
     address = pair.address()
     cpuaccel.reset_stats()
@@ -122,8 +167,8 @@ def test_steps_write_in_place(dtype: torch.dtype, int8: bool) -> None:
     assert pair.address() != address
 
 
-def test_views_that_others_hold_stay_as_they_are() -> None:
-    pair = _Pair()
+def test_views_that_others_hold_stay_as_they_are(by_step: bool) -> None:
+    pair = _Pair(by_step)
     held = []
     for _ in range(50):
         pair.step()
@@ -146,8 +191,8 @@ def _pickled(cache: Any) -> Any:
 
 @pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("copied", [_shallow, copy.deepcopy, _pickled])
-def test_branches_of_one_cache(copied: Callable[[Any], Any], int8: bool) -> None:
-    one = _Pair(int8=int8)
+def test_branches_of_one_cache(by_step: bool, copied: Callable[[Any], Any], int8: bool) -> None:
+    one = _Pair(by_step, int8=int8)
     one.step(3)
     other = one.branch(copied)
     for _ in range(3):
@@ -176,8 +221,8 @@ def test_branches_of_one_cache(copied: Callable[[Any], Any], int8: bool) -> None
     ],
     ids=["crop", "reorder", "repeat", "select", "write", "set", "replace"],
 )
-def test_changes_between_steps(change: Callable[[Any], Any], int8: bool) -> None:
-    pair = _Pair(int8=int8)
+def test_changes_between_steps(by_step: bool, change: Callable[[Any], Any], int8: bool) -> None:
+    pair = _Pair(by_step, int8=int8)
     pair.step(3)
     held = pair.found.layers[0].values
     kept = held.clone()
@@ -187,16 +232,24 @@ def test_changes_between_steps(change: Callable[[Any], Any], int8: bool) -> None
     assert torch.equal(held, kept)
 
 
+@needs_onednn
+def test_steps_of_plans_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = _Pair(by_step=True)
+    pair.step()
+    monkeypatch.setattr(CachedCall, "attend", lambda *_: pytest.fail("Python attended"))
+    _step(_DIRECT, pair.found, by_step=True)
+
+
 @pytest.mark.parametrize("window", [3, 9, 40])
-def test_sliding_windows(window: int) -> None:
-    pair = _Pair(window=window)
+def test_sliding_windows(by_step: bool, window: int) -> None:
+    pair = _Pair(by_step, window=window)
     pair.step(90)
     pair.step(3)
 
 
-def test_masks_of_left_padding() -> None:
+def test_masks_of_left_padding(by_step: bool) -> None:
     for boolean in (True, False):
-        pair = _Pair()
+        pair = _Pair(by_step)
         for step in range(1, 40):
             mask = torch.ones(_BATCH, 1, 1, 5 + step, dtype=torch.bool)
             mask[1, ..., :3] = False
@@ -204,8 +257,8 @@ def test_masks_of_left_padding() -> None:
             pair.step(mask=mask if boolean else floats)
 
 
-def test_several_tokens_in_a_step() -> None:
-    pair = _Pair()
+def test_several_tokens_in_a_step(by_step: bool) -> None:
+    pair = _Pair(by_step)
     pair.step(3)
     for tokens in (2, 8):
         held = pair.found.get_seq_length()
@@ -214,21 +267,21 @@ def test_several_tokens_in_a_step() -> None:
     pair.step()
 
 
-def test_validations_write_to_a_copy() -> None:
-    pair = _Pair()
+def test_validations_write_to_a_copy(by_step: bool) -> None:
+    pair = _Pair(by_step)
     pair.step(2)
     keys = pair.found.layers[0].keys
     kept = keys.clone()
     with plain_calls():
         for _ in range(3):
-            _step(_DIRECT, pair.found)
+            _step(_DIRECT, pair.found, by_step=by_step)
     assert pair.found.layers[0].keys is keys
     assert torch.equal(keys, kept)
     pair.step(2)
 
 
-def test_a_failed_step_leaves_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = _Pair()
+def test_a_failed_step_leaves_the_cache(by_step: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = _Pair(by_step)
     pair.step(2)
 
     def fail(*_: Any) -> Any:
@@ -237,7 +290,7 @@ def test_a_failed_step_leaves_the_cache(monkeypatch: pytest.MonkeyPatch) -> None
     with monkeypatch.context() as patched:
         patched.setattr(cache_room.Room, "keep", fail)
         with pytest.raises(KeyboardInterrupt):
-            _step(_DIRECT, pair.found)
+            _step(_DIRECT, pair.found, by_step=by_step)
     pair.check()
     pair.step(2)
 
@@ -250,8 +303,10 @@ def test_other_attentions_run_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_an_int8_row_with_a_number_that_is_not_finite_has_a_nan_as_scale(number: float) -> None:
-    pair = _Pair(int8=True)
+def test_an_int8_row_with_a_number_that_is_not_finite_has_a_nan_as_scale(
+    by_step: bool, number: float
+) -> None:
+    pair = _Pair(by_step, int8=True)
     key = torch.ones(_BATCH, _KEPT_HEADS, 1, _WIDTH)
     key[0, 0, 0, 3] = number
     query = torch.ones(_BATCH, _HEADS, 1, _WIDTH)

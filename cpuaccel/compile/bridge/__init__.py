@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from cpuaccel.compile.bridge import (
     attention,
+    cached_attention,
     convolution,
     elementwise,
     gated_product,
@@ -36,7 +37,7 @@ from cpuaccel.compile.bridge.translation import Translation
 VIEW_OPS = shapes.VIEW_OPS
 MUTATIONS = mutations.MUTATIONS
 _INTEGER_LINEAR = int8_linear.KINDS | intx_linear.KINDS
-DECODER_STEPS = rms_norm.KINDS | rotary.KINDS | gated_product.KINDS
+DECODER_STEPS = rms_norm.KINDS | rotary.KINDS | gated_product.KINDS | cached_attention.KINDS
 """Kinds of ops between the products of a decoder."""
 CPUACCEL_OPS = (
     VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS | _INTEGER_LINEAR | DECODER_STEPS
@@ -58,6 +59,7 @@ TRANSLATIONS: dict[Any, Translate] = {
     **int8_linear.TRANSLATIONS,
     **intx_linear.TRANSLATIONS,
     **attention.TRANSLATIONS,
+    **cached_attention.TRANSLATIONS,
     **elementwise.TRANSLATIONS,
     **normalization.TRANSLATIONS,
     **pooling.TRANSLATIONS,

@@ -25,6 +25,10 @@ INT8: tuple[str, ...] = ("keys", "values", "key_scales", "value_scales")
 """Names of a layer's tensors: N x heads x positions, and the head width for keys and values."""
 
 
+Views = tuple[tuple[Tensor, ...], list[int], int, int]
+"""Views of a layer's buffers, their addresses, begin and end."""
+
+
 @dataclass
 class Place:
     """Where the keys and values of a call go."""
@@ -34,6 +38,13 @@ class Place:
     """The first position that the layer holds."""
     used: int
     """The position behind the last one that the layer holds."""
+    taken: Views | None = None
+    """The views whose place it is."""
+
+    def give_back(self) -> None:
+        """Let others take the place: nothing was written to it that anybody holds."""
+        if self.taken is not None:
+            self.room.newest.append(self.taken)
 
 
 class Room:
@@ -51,9 +62,8 @@ class Room:
         self.names = names
         self.buffers = tuple(_grown(getattr(layer, name), self.capacity) for name in names)
         self.window: int = layer.sliding_window if layer.is_sliding else 0
-        self.newest: list[tuple[tuple[Tensor, ...], list[int], int, int]] = []
-        """The newest views, their addresses, begin and end. At most one: whoever takes it may write
-        behind it."""
+        self.newest: list[Views] = []
+        """The newest views. At most one: whoever takes it may write behind it."""
         self.shape, self.dtype = added.shape, added.dtype
         """Of the keys and values that were added last."""
 
@@ -65,8 +75,13 @@ class Room:
         return (
             key.shape == self.shape == value.shape
             and key.dtype is self.dtype is value.dtype
-            and not torch.is_grad_enabled()
-            and not (self.window and getattr(layer, "record_past", False))
+            and self.continues(layer)
+        )
+
+    def continues(self, layer: Any) -> bool:
+        """Say whether more keys and values, like those that were added last, may be appended."""
+        return not torch.is_grad_enabled() and not (
+            self.window and getattr(layer, "record_past", False)
         )
 
     def place(self, layer: Any, tokens: int) -> Place | None:
@@ -80,7 +95,7 @@ class Room:
             if getattr(layer, name) is not view or view.data_ptr() != address:
                 self.newest.append(newest)  # it is another copy's
                 return None
-        return Place(self, begin, end) if end + tokens <= self.capacity else None
+        return Place(self, begin, end, newest) if end + tokens <= self.capacity else None
 
     def keep(self, layer: Any, place: Place, tokens: int) -> None:
         """Let the layer hold what was written to a place."""
@@ -94,12 +109,18 @@ class Room:
         self.newest.append((views, [view.data_ptr() for view in views], begin, end))
 
 
+def room_of(layer: Any) -> Room | None:
+    """Return the buffers of a layer, if it has any."""
+    room: Room | None = layer.__dict__.get(_ROOM)
+    return room
+
+
 def place_in(layer: Any, key: Tensor, value: Tensor) -> Place | None:
     """Return where `key` and `value` can be appended to a layer in place; None if they cannot.
 
     They have shape N x heads x tokens x head width.
     """
-    room: Room | None = layer.__dict__.get(_ROOM)
+    room = room_of(layer)
     if room is not None and room.takes(layer, key, value):
         found = room.place(layer, key.shape[2])
         if found is not None:

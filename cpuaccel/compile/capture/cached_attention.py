@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cpuaccel.compile.capture.cache_places import Places
 from cpuaccel.compile.capture.cache_room import Place, layers_in_place, place_in, without_room
 from cpuaccel.compile.capture.capture import with_dense_rows
 from cpuaccel.compile.common.context_values import holding
@@ -77,6 +78,25 @@ class CachedCall:
     _opened: Any = field(default=None, init=False)
     _layers: list[Any] = field(default_factory=list, init=False)
     """The layers of the cache `_opened` that may be written in place."""
+    _places: Places | None = field(default=None, init=False)
+    """The places that steps of plans write to."""
+
+    def enter(self) -> None:
+        """Take the places of all attentions in the cache, if it has them, for steps of plans."""
+        sites = self.sites.found
+        if are_plain() or not sites or not all(site.is_direct for site in sites):
+            return
+        self._opened, self._layers = self.cache, layers_in_place(self.cache)
+        masks = [self.float_mask(self._mask_of(site)) for site in sites]
+        self._places = Places.taken(sites, self._layers, masks)
+
+    def leave(self, *, failed: bool) -> None:
+        """Let the cache hold what steps have written; nothing if the call has `failed`."""
+        if self._places is not None:
+            self._places.leave(failed=failed)
+
+    def _mask_of(self, site: Site) -> Any:
+        return self.masks if site.mask is None else self.masks[site.mask]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
         """Return what attention number `number` returns: N x T x heads x head width.
@@ -91,7 +111,9 @@ class CachedCall:
             if number == 0 or self._copy is None:
                 self._copy = copy_of_cache(cache)
             cache = self._copy
-        mask = self.masks if site.mask is None else self.masks[site.mask]
+        elif self._places is not None:
+            self._places.give_back(number)
+        mask = self._mask_of(site)
         if site.is_direct and query.shape[2] <= _FEW:
             if cache is not self._opened:
                 self._opened, self._layers = cache, layers_in_place(cache)
@@ -118,10 +140,7 @@ class CachedCall:
         return ({"cache_position": self._positions},)
 
     def _attend_in(self, place: Place, given: Any, mask: Any, site: Site) -> Tensor:
-        if mask is not None:
-            if id(mask) not in self._floats:
-                self._floats[id(mask)] = _added(mask)
-            mask = self._floats[id(mask)]
+        mask = self.float_mask(mask)
         keys, values, *scales = place.room.buffers
         attended: Tensor = _kernel()(
             *given,
@@ -135,6 +154,14 @@ class CachedCall:
             *scales,
         )
         return attended
+
+    def float_mask(self, mask: Any) -> Any:
+        """Return a mask as floats that are added to scores; what is no tensor as it is."""
+        if not isinstance(mask, Tensor):
+            return mask
+        if id(mask) not in self._floats:
+            self._floats[id(mask)] = _added(mask)
+        return self._floats[id(mask)]
 
 
 @functools.cache
@@ -211,9 +238,17 @@ _REPLACED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 _call: ContextVar[CachedCall | None] = ContextVar("cached_call", default=None)
 
 
-def cached_call(call: CachedCall) -> AbstractContextManager[None]:
+@contextmanager
+def cached_call(call: CachedCall) -> Iterator[None]:
     """Let the attentions of graphs in the block work on the cache of `call`."""
-    return holding(_call, call)
+    failed = True
+    call.enter()
+    try:
+        with holding(_call, call):
+            yield
+        failed = False
+    finally:
+        call.leave(failed=failed)
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:
@@ -226,7 +261,6 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, site: int) -> Tensor:
 _torch_library: Any = torch.library  # its annotations are incomplete
 
 _library = _torch_library.Library("cpuaccel", "FRAGMENT")
-_library.define("cached_attention(Tensor query, Tensor key, Tensor value, int site) -> Tensor")
 _library.impl("cached_attention", _attend, "CPU")
 
 

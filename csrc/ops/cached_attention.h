@@ -1,0 +1,36 @@
+// Attention to a layer's cache, after the keys and values of a call were appended to it. The sum of
+// attention is in kernels/attention.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "kernels/attention/attention.h"
+
+namespace cpuaccel::ops {
+
+// The cache of one layer. Positions from `begin` to `used` are held, and T more are appended.
+struct LayerCache {
+  at::Tensor keys, values;              // N x G x capacity x E: the type of the keys, or int8
+  at::Tensor key_scales, value_scales;  // N x G x capacity, f32, if the cache is int8
+  at::Tensor mask;  // f32, broadcasts to N x H x T x (used + T - begin); undefined: none
+  int64_t begin = 0, used = 0;
+  float scale = 1.0f;
+  bool causal = false;
+};
+
+// The queries of a call, the keys and values that it appends, and its results.
+struct AppendedHeads {
+  int64_t N = 0, H = 0, G = 0, T = 0, E = 0;   // G divides H
+  kernels::AttentionMatrix query, key, value;  // of one type; elements of each query are adjacent
+  kernels::AttentionDst dst;
+};
+
+// Whether the cache takes these heads: null, or what does not match.
+const char* mismatch(const AppendedHeads& heads, const LayerCache& cache);
+
+// Appends and attends. Nothing mismatches.
+void attend_and_keep(const AppendedHeads& heads, const LayerCache& cache);
+
+}  // namespace cpuaccel::ops

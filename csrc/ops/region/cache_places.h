@@ -1,0 +1,48 @@
+// CachePlaces: where the attentions of a decoder's call find their caches.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/custom_class.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/cached_attention.h"
+
+namespace cpuaccel::ops {
+
+// The caches of all attentions of one call, in the order of their numbers. Between enter() and
+// leave(), steps of plans that the calling thread runs append to them and attend to them.
+class CachePlaces final : public torch::CustomClassHolder {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using Numbers = std::vector<int64_t>;
+
+  // For calls of `tokens` tokens. One of each for each attention; no scales unless the caches are
+  // int8. `mask_of`: the number of its mask in `masks`, or -1.
+  CachePlaces(int64_t tokens, Tensors keys, Tensors values, Tensors key_scales,
+              Tensors value_scales, Numbers begins, Numbers ends, const Tensors& masks,
+              const Numbers& mask_of, const std::vector<double>& scales);
+  ~CachePlaces() override;
+  CachePlaces(const CachePlaces&) = delete;
+  CachePlaces& operator=(const CachePlaces&) = delete;
+
+  void enter();
+  // Returns the numbers of the attentions that steps have computed.
+  Numbers leave();
+
+  // Computes an attention if the calling thread has entered places, and the cache takes the heads.
+  static bool attend(size_t site, const AppendedHeads& heads);
+
+ private:
+  void forget();
+
+  int64_t tokens_;
+  std::vector<LayerCache> caches_;
+  std::vector<bool> done_;
+  CachePlaces* outer_ = nullptr;
+  bool entered_ = false;
+};
+
+}  // namespace cpuaccel::ops
