@@ -43,6 +43,6 @@ ReadAhead read_ahead_of_elements(int64_t element_bytes) {
   return way;
 }
 
-int64_t bytes_ahead_of_panels() { return is_zen3() ? 2048 : 0; }
+int64_t bytes_ahead_of_panels() { return is_zen3_or_zen4() ? 2048 : 0; }
 
 }  // namespace cpuaccel::kernels

@@ -17,6 +17,7 @@ pytestmark = needs_onednn
 # a family against its formula in float64 or in exact integers, on each ISA.
 KERNELS = {
     "attention": ("attention",),
+    "cached_attention": ("attention",),
     "dequantize": ("dequantize",),
     "gated_product": ("gated_product", "eltwise_f32"),
     "int8_linear": ("quantize_by_row", "qgemm", "gemm_w8", "eltwise_f32"),
@@ -45,6 +46,7 @@ KERNELS = {
 # Kinds that no pattern contains, with the tests that assert the steps of their plans.
 ELSEWHERE = {
     "attention": "test_transformers.py",
+    "cached_attention": "test_cache_room.py",
     "gated_product": "test_decoder_steps.py",
     "int8_linear": "../torchao_int8/test_plans.py",
     "intx_linear": "../torchao_intx/test_plans.py",
