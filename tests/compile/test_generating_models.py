@@ -15,9 +15,11 @@ import cpuaccel
 from benchmarks.models import _decoder_families
 from benchmarks.models._decoder_families import VOCABULARY
 from compile._compiled import needs_onednn
+from cpuaccel.compile.common.plain_calls import are_plain
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.generating_models import GenerationPlans
 from cpuaccel.compile.frontend.optimized_module import Optimized
+from cpuaccel.compile.validate import bounds, float64_reference
 
 try:
     from transformers import LlamaForCausalLM  # imports what a broken installation lacks
@@ -252,3 +254,24 @@ def test_explain_shows_the_plans(pair: tuple[Any, Any]) -> None:
 def test_other_models_need_example_inputs() -> None:
     with pytest.raises(TypeError, match="example_inputs"):
         cpuaccel.optimize(nn.Linear(2, 2).eval())
+
+
+def test_the_reference_of_an_int8_model_leaves_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    torchao = pytest.importorskip("torchao.quantization")
+    plain = []
+    result = float64_reference.Reference.result
+
+    def watched(reference: Any, *error: float) -> Any:
+        plain.append(are_plain())  # else it writes to the call's cache
+        return result(reference, *error)
+
+    monkeypatch.setattr(float64_reference.Reference, "result", watched)
+    monkeypatch.setattr(bounds, "INT8_BOUND", -1.0)  # the reference decides
+    model = _model()
+    config = torchao.Int8DynamicActivationInt8WeightConfig(set_inductor_config=False)
+    torchao.quantize_(model, config)
+    fast = cpuaccel.optimize(model, time_budget=0)
+    with torch.no_grad():
+        fast(_prompt(tokens=17), use_cache=True)
+    assert plain
+    assert all(plain)

@@ -212,7 +212,7 @@ class Validation:
 
         if self._writes:
             return None
-        with self._undisturbed():
+        with self._undisturbed(), plain_calls():
             if self._reference is None:
                 self._reference = float64_reference.Reference(self._model, self._args, self._kwargs)
             return {"output": self._reference.result(error)}
