@@ -43,6 +43,7 @@ _DIRECT = _sites()
 _PLAIN = _sites(lambda *given, **options: sdpa_attention_forward(*given, **options))
 
 
+_KIND = "cached_attention"
 _TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
@@ -60,7 +61,7 @@ def _by_step(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             "input 0 1 2",
             "output 3 contiguous",
             "partition",
-            "op cached_attention in 0 1 2 out 3 site=i:0",
+            f"op {_KIND} in 0 1 2 out 3 site=i:0",
         ]
     )
     op = ["cpuaccel.cached_attention.default", [{"value": i} for i in range(3)] + [0], {}]
@@ -290,7 +291,7 @@ def test_a_failed_step_leaves_the_cache(by_step: bool, monkeypatch: pytest.Monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(cache_room.Room, "keep", fail)
+        patched.setattr(cache_room.Room, "hold", fail)
         with pytest.raises(KeyboardInterrupt):
             _step(_DIRECT, pair.found, by_step=by_step)
     pair.check()

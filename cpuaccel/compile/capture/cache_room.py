@@ -101,9 +101,16 @@ class Room:
         """Let the layer hold what was written to a place."""
         begin, end = place.begin, place.used + tokens
         if self.window:
-            layer.cumulative_length += tokens
             begin = max(begin, end - self.window + 1)
         views = tuple(each.narrow(2, begin, end - begin) for each in self.buffers)
+        self.hold(layer, views, begin, end, tokens)
+
+    def hold(
+        self, layer: Any, views: tuple[Tensor, ...], begin: int, end: int, tokens: int
+    ) -> None:
+        """Let the layer hold `views` of positions [begin, end), of which `tokens` are new."""
+        if self.window:
+            layer.cumulative_length += tokens
         for name, view in zip(self.names, views, strict=True):
             setattr(layer, name, view)
         self.newest.append((views, [view.data_ptr() for view in views], begin, end))

@@ -88,12 +88,12 @@ class CachedCall:
             return
         self._opened, self._layers = self.cache, layers_in_place(self.cache)
         masks = [self.float_mask(self._mask_of(site)) for site in sites]
-        self._places = Places.taken(sites, self._layers, masks)
+        self._places = Places.taken(self.cache, sites, self._layers, masks)
 
     def leave(self, *, failed: bool) -> None:
         """Let the cache hold what steps have written; nothing if the call has `failed`."""
         if self._places is not None:
-            self._places.leave(failed=failed)
+            self._places.leave(self.cache, failed=failed)
 
     def _mask_of(self, site: Site) -> Any:
         return self.masks if site.mask is None else self.masks[site.mask]
@@ -210,7 +210,7 @@ def _added(mask: Tensor) -> Tensor:
 def positions_in(cache: Any, tokens: int) -> Tensor:
     """Return the positions that a cache's next `tokens` tokens have, int64."""
     begin: int = cache.get_seq_length()
-    return torch.arange(tokens) + begin
+    return torch.arange(begin, begin + tokens)
 
 
 @functools.cache

@@ -33,7 +33,7 @@ from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes, shapes_of
 from cpuaccel.compile.capture.repeated_layers import RepeatedLayers
 from cpuaccel.compile.common import report
 from cpuaccel.compile.partition import cost, insertion, region_report, regions
-from cpuaccel.compile.passes import constant_folding
+from cpuaccel.compile.passes import constant_folding, identities
 from cpuaccel.compile.passes.aliasing import attribute_of, mutated_by
 from cpuaccel.quant import lower
 
@@ -175,6 +175,7 @@ def graph_of(
         nothing = report.Report(report.current_compile_id(), (), ())
         return captured, nothing, _sizes_of(graph, program, names)
     constant_folding.fold(captured)
+    identities.remove(graph)
     _normalize_casts(graph)
     _drop_assertions(graph)
     inputs = graph.find_nodes(op="placeholder")

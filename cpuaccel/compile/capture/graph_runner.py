@@ -20,6 +20,7 @@ from cpuaccel.compile.passes.aliasing import attribute_of
 _torch: Any = torch  # its annotations lack what is used here
 
 _PLAIN = (Tensor, torch.nn.Parameter)
+_CAST = _torch.ops.prims.convert_element_type.default
 
 
 def runner(
@@ -103,6 +104,13 @@ def _inlined(captured: GraphModule) -> Callable[..., Any] | None:
             region = bound_region(weights, plan_text, torch_text, len(given[0]) if given[1:] else 0)
             inputs = [copies[each] for some in given for each in some]
             copies[node] = graph.call_function(region, (inputs,))
+        elif node.target is _CAST:
+            # torch runs a decomposition of it in Python in each call.
+            copies[node] = graph.call_function(
+                _torch.ops.aten._to_copy.default,
+                (copies[node.args[0]],),
+                {"dtype": node.args[1]},
+            )
         elif node.op in ("placeholder", "call_function", "output"):
             copies[node] = graph.node_copy(node, copies.__getitem__)
         else:

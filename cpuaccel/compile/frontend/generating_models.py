@@ -259,6 +259,8 @@ class GenerationPlans(same_class.Plans):
         positions = given.positions
         if positions is None:
             positions = positions_in(cache, tokens)[None]
+            if batch == 1:
+                return positions
         return positions.expand(batch, tokens).contiguous()
 
     def _masks(self, given: Arguments, cache: Any, positions: Tensor) -> Any:
@@ -271,18 +273,20 @@ class GenerationPlans(same_class.Plans):
         make = getattr(self.model, "create_masks_for_generate", None)
         make = make or masking_utils.create_masks_for_generate
         batch, tokens = given.tokens.shape
-        known = {
+        nothing = torch.empty((batch, tokens, 0), dtype=self.model.dtype)
+        known: dict[str, Any] = {
             "config": self.model.config,
-            "inputs_embeds": torch.empty((batch, tokens, 0), dtype=self.model.dtype),
+            "inputs_embeds": nothing,
             "attention_mask": mask,
             "cache": cache,
             "position_ids": given.positions if given.positions is None else positions,
             # transformers before 5
-            "input_embeds": torch.empty((batch, tokens, 0), dtype=self.model.dtype),
+            "input_embeds": nothing,
             "past_key_values": cache,
-            "cache_position": positions_in(cache, tokens),
         }
         wanted = _parameters_of(make)
+        if "cache_position" in wanted:
+            known["cache_position"] = positions_in(cache, tokens)
         return make(**{name: each for name, each in known.items() if name in wanted})
 
     def _tensors_of(self, cache: Any) -> list[Any]:

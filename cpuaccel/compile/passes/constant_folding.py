@@ -40,7 +40,7 @@ def fold(captured: GraphModule) -> None:
     mutate them.
     """
     graph = captured.graph
-    given_away = _returned_or_aliased(graph.output_node())
+    given_away = returned_or_aliased(graph.output_node())
     values: dict[Node, Tensor] = {}
     for node in graph.nodes:
         if node not in given_away and _is_constant(node, values):
@@ -59,7 +59,7 @@ def fold(captured: GraphModule) -> None:
     graph.eliminate_dead_code()
 
 
-def _returned_or_aliased(output: Node) -> set[Node]:
+def returned_or_aliased(output: Node) -> set[Node]:
     """Return the nodes that the graph returns, and those that a result may be a view of."""
     found: set[Node] = set()
     left = list(output.all_input_nodes)

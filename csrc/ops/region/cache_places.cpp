@@ -1,5 +1,9 @@
 #include "ops/region/cache_places.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/narrow.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace cpuaccel::ops {
@@ -10,43 +14,65 @@ thread_local CachePlaces* t_places = nullptr;
 }  // namespace
 
 CachePlaces::CachePlaces(int64_t tokens, Tensors keys, Tensors values, Tensors key_scales,
-                         Tensors value_scales, Numbers begins, Numbers ends, const Tensors& masks,
-                         const Numbers& mask_of, const std::vector<double>& scales)
-    : tokens_(tokens), done_(keys.size()) {
+                         Tensors value_scales, Numbers begins, Numbers ends, Numbers windows,
+                         const std::vector<double>& scales)
+    : tokens_(tokens), windows_(std::move(windows)), done_(keys.size()) {
   const size_t count = keys.size();
   TORCH_CHECK(values.size() == count && begins.size() == count && ends.size() == count &&
-                  mask_of.size() == count && scales.size() == count &&
+                  windows_.size() == count && scales.size() == count &&
                   key_scales.size() == value_scales.size() &&
                   (key_scales.empty() || key_scales.size() == count),
               "CachePlaces: expected one of each for each of the ", count, " attentions");
   caches_.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const bool narrow = !key_scales.empty(), masked = mask_of[i] >= 0;
+    const bool narrow = !key_scales.empty();
     caches_.push_back({std::move(keys[i]), std::move(values[i]),
                        narrow ? std::move(key_scales[i]) : at::Tensor(),
-                       narrow ? std::move(value_scales[i]) : at::Tensor(),
-                       masked ? masks.at(static_cast<size_t>(mask_of[i])) : at::Tensor(), begins[i],
+                       narrow ? std::move(value_scales[i]) : at::Tensor(), at::Tensor(), begins[i],
                        ends[i], static_cast<float>(scales[i]), false});
   }
 }
 
 CachePlaces::~CachePlaces() { forget(); }
 
-void CachePlaces::enter() {
+void CachePlaces::enter(const Tensors& masks, const Numbers& mask_of) {
   TORCH_CHECK(!entered_, "CachePlaces: entered twice");
+  TORCH_CHECK(mask_of.empty() || mask_of.size() == caches_.size(),
+              "CachePlaces: expected one mask for each attention");
+  for (size_t i = 0; i < caches_.size(); ++i) {
+    const bool masked = !mask_of.empty() && mask_of[i] >= 0;
+    caches_[i].mask = masked ? masks.at(static_cast<size_t>(mask_of[i])) : at::Tensor();
+  }
+  std::fill(done_.begin(), done_.end(), false);
   outer_ = std::exchange(t_places, this);
   entered_ = true;
 }
 
-CachePlaces::Numbers CachePlaces::leave() {
+std::tuple<CachePlaces::Numbers, CachePlaces::Numbers, CachePlaces::Tensors> CachePlaces::leave() {
   forget();
-  Numbers done;
+  Numbers done, begins;
+  Tensors views;
+  // Nobody computes gradients of these views.
+  const at::AutoDispatchBelowADInplaceOrView guard;
   for (size_t i = 0; i < done_.size(); ++i) {
-    if (done_[i]) {
-      done.push_back(static_cast<int64_t>(i));
+    if (!done_[i]) {
+      continue;
+    }
+    auto& cache = caches_[i];
+    cache.used += tokens_;
+    if (windows_[i] > 0) {
+      cache.begin = std::max(cache.begin, cache.used - windows_[i] + 1);
+    }
+    done.push_back(static_cast<int64_t>(i));
+    begins.push_back(cache.begin);
+    for (const auto* buffer :
+         {&cache.keys, &cache.values, &cache.key_scales, &cache.value_scales}) {
+      if (buffer->defined()) {
+        views.push_back(buffer->narrow(2, cache.begin, cache.used - cache.begin));
+      }
     }
   }
-  return done;
+  return {std::move(done), std::move(begins), std::move(views)};
 }
 
 void CachePlaces::forget() {
@@ -72,8 +98,8 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   using Places = CachePlaces;
   library.class_<Places>("CachePlaces")
       .def(torch::init<int64_t, Places::Tensors, Places::Tensors, Places::Tensors, Places::Tensors,
-                       Places::Numbers, Places::Numbers, const Places::Tensors&,
-                       const Places::Numbers&, const std::vector<double>&>())
+                       Places::Numbers, Places::Numbers, Places::Numbers,
+                       const std::vector<double>&>())
       .def("enter", &Places::enter)
       .def("leave", &Places::leave);
 }

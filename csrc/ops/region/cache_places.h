@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "ops/cached_attention.h"
@@ -20,17 +21,21 @@ class CachePlaces final : public torch::CustomClassHolder {
   using Numbers = std::vector<int64_t>;
 
   // For calls of `tokens` tokens. One of each for each attention; no scales unless the caches are
-  // int8. `mask_of`: the number of its mask in `masks`, or -1.
+  // int8. `windows`: the positions that the attention sees, or 0 for all.
   CachePlaces(int64_t tokens, Tensors keys, Tensors values, Tensors key_scales,
-              Tensors value_scales, Numbers begins, Numbers ends, const Tensors& masks,
-              const Numbers& mask_of, const std::vector<double>& scales);
+              Tensors value_scales, Numbers begins, Numbers ends, Numbers windows,
+              const std::vector<double>& scales);
   ~CachePlaces() override;
   CachePlaces(const CachePlaces&) = delete;
   CachePlaces& operator=(const CachePlaces&) = delete;
 
-  void enter();
-  // Returns the numbers of the attentions that steps have computed.
-  Numbers leave();
+  // `mask_of`: the number of the mask of each attention in `masks`, or -1; no numbers if all have
+  // none.
+  void enter(const Tensors& masks, const Numbers& mask_of);
+  // Returns the numbers of the attentions that steps have computed, and for each of them the first
+  // position that its cache now holds, and views of these positions: keys, values and the scales.
+  // The next call of enter() begins behind these positions.
+  std::tuple<Numbers, Numbers, Tensors> leave();
 
   // Computes an attention if the calling thread has entered places, and the cache takes the heads.
   static bool attend(size_t site, const AppendedHeads& heads);
@@ -40,6 +45,7 @@ class CachePlaces final : public torch::CustomClassHolder {
 
   int64_t tokens_;
   std::vector<LayerCache> caches_;
+  Numbers windows_;
   std::vector<bool> done_;
   CachePlaces* outer_ = nullptr;
   bool entered_ = false;

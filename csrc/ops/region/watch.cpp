@@ -1,6 +1,7 @@
 #include "ops/region/watch.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kernels/checksum/checksum.h"
@@ -49,14 +50,14 @@ struct Look {
   size_t first, stride, piece, piece_end;
 };
 
-Look look_of(size_t bytes, size_t phase) {
+Look look_of(size_t bytes, size_t phase, size_t phases) {
   if (bytes <= kSmall) {
     return {0, kLine, bytes, bytes};
   }
   const size_t stride = std::clamp(bytes / kShare, 2 * kSmall, kFarthest);
-  const size_t piece = (bytes / WatchedTensors::kPhases / kLine + 1) * kLine;
-  return {phase * stride / WatchedTensors::kPhases / kLine * kLine, stride,
-          std::min(phase * piece, bytes), std::min((phase + 1) * piece, bytes)};
+  const size_t piece = (bytes / phases / kLine + 1) * kLine;
+  return {phase * stride / phases / kLine * kLine, stride, std::min(phase * piece, bytes),
+          std::min((phase + 1) * piece, bytes)};
 }
 
 // Adds the lines from `begin` to `end`.
@@ -95,8 +96,14 @@ WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
                         tensor.const_data_ptr(), version_of(tensor)});
     bytes_.push_back({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
   }
+  size_t all = 0;
+  for (const auto& each : bytes_) {
+    all += each.count;
+  }
+  phases_ = all > kManyBytes ? kPhasesOfMany : kPhases;
   for (size_t i = 0; i < bytes_.size(); ++i) {
-    for (size_t phase = 0; phase < kPhases; ++phase) {
+    sums_[i].resize(phases_);
+    for (size_t phase = 0; phase < phases_; ++phase) {
       sums_[i][phase] = sum_of(i, phase);
     }
     looked_at_[i].store(look_at_all);
@@ -125,7 +132,7 @@ bool WatchedTensors::were(at::TensorList tensors) const {
 
 bool WatchedTensors::unchanged() {
   const uint64_t look = looks_.fetch_add(1, std::memory_order_relaxed);
-  const size_t phase = static_cast<size_t>(look % kPhases);
+  const size_t phase = static_cast<size_t>(look % phases_);
   const auto next_of = [&](size_t i) {
     while (i < bytes_.size() && !looked_at_[i].load()) {
       ++i;
@@ -136,7 +143,7 @@ bool WatchedTensors::unchanged() {
     const size_t next = next_of(i + 1);
     if (next < bytes_.size()) {
       const auto& [data, count] = bytes_[next];
-      const auto its = look_of(count, phase);
+      const auto its = look_of(count, phase, phases_);
       prefetch(data, count, its.first, its.stride);
     }
     if (sum_of(i, phase) != sums_[i][phase]) {
@@ -155,7 +162,7 @@ bool WatchedTensors::expired() const {
 uint64_t WatchedTensors::sum_of(size_t number, size_t phase) const {
   Sum sum;
   const auto& [data, count] = bytes_[number];
-  const auto look = look_of(count, phase);
+  const auto look = look_of(count, phase, phases_);
   add_lines(sum, data, look.first, count, look.stride);
   if (const size_t piece = look.piece_end - look.piece; piece > 0) {
     const uint64_t its = kernels::checksum(data + look.piece, static_cast<int64_t>(piece));

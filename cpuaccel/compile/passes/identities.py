@@ -1,0 +1,53 @@
+"""Removes ops that compute what another node already holds.
+
+Rotary embeddings multiply by a scaling of 1 and view cosines once for queries and once for keys.
+Outside of regions, torch runs each of these ops in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node
+
+from cpuaccel.compile.passes.aliasing import mutated_by
+from cpuaccel.compile.passes.constant_folding import returned_or_aliased
+
+_aten: Any = torch.ops.aten
+
+_VIEWS = (_aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int)
+
+
+def remove(graph: Graph) -> None:
+    """Replace products by 1, and views that exist already, by the node with the same values.
+
+    Nothing changes in graphs that mutate a tensor, nor for nodes that a result may be a view of.
+    """
+    if mutated_by(graph):
+        return
+    given_away = returned_or_aliased(graph.output_node())
+    views: dict[Hashable, Node] = {}
+    for node in graph.nodes:
+        same = _factor_of_one(node)
+        if node.target in _VIEWS and all(isinstance(each, int | Node) for each in node.args):
+            same = views.setdefault((node.target, node.args), node)
+        if same is None or same is node or node in given_away or same in given_away:
+            continue
+        node.replace_all_uses_with(same)
+        graph.erase_node(node)
+
+
+def _factor_of_one(node: Node) -> Node | None:
+    """Return the source of a product by 1 that leaves its dtype."""
+    if node.target is not _aten.mul.Tensor or len(node.args) != 2 or node.kwargs:
+        return None
+    source, factor = node.args
+    if not isinstance(source, Node) or isinstance(factor, bool) or factor != 1:
+        return None
+    before, after = source.meta.get("val"), node.meta.get("val")
+    if not isinstance(before, Tensor) or not isinstance(after, Tensor):
+        return None
+    return source if before.dtype == after.dtype and before.is_floating_point() else None
