@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from benchmarks.models._decoder_families import VOCABULARY
 from compile._compiled import needs_onednn
 from cpuaccel.compile.common.plain_calls import are_plain
 from cpuaccel.compile.frontend import same_class
-from cpuaccel.compile.frontend.generating_models import GenerationPlans
+from cpuaccel.compile.frontend.generating_models import COMPARED, GenerationPlans
 from cpuaccel.compile.frontend.optimized_module import Optimized
 from cpuaccel.compile.validate import bounds, float64_reference
 
@@ -237,12 +238,40 @@ def test_a_short_prompt_without_a_plan_leaves_longer_ones_theirs() -> None:
     model = _model(layers=1)
     fast = cpuaccel.optimize(model, time_budget=0, sizes_budget=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Optimized, "capture_for", lambda *_: None)
+        patch.setattr(Optimized, "capture_for", lambda *_, **__: None)
         _assert_same_tokens(model, fast, _prompt(1, 2), count=1)
     _assert_same_tokens(model, fast, _prompt(1, 20), count=1)
     assert _runs_of_plans(fast) == ["prompts"]
     _assert_same_tokens(model, fast, _prompt(1, 2), count=1)
     assert set(_fallbacks()) == {"optimize: no plan"}
+
+
+@pytest.mark.parametrize("padding", [0, 40])
+def test_the_end_of_a_long_prompt_is_compared(
+    monkeypatch: pytest.MonkeyPatch, padding: int
+) -> None:
+    model = _model()
+    lengths: list[int] = []
+    forward = type(model).forward
+
+    @functools.wraps(forward)
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        lengths.append(kwargs["input_ids"].shape[1])
+        return forward(self, *args, **kwargs)
+
+    fast = cpuaccel.optimize(model, time_budget=0)
+    prompt = _prompt(2, 150)
+    mask = torch.ones_like(prompt)
+    mask[0, :padding] = 0
+    expected = _tokens(model, prompt, attention_mask=mask)
+    monkeypatch.setattr(type(model), "forward", counted)
+    for _ in range(2):
+        assert torch.equal(_tokens(fast, prompt, attention_mask=mask), expected)
+    assert _runs_of_plans(fast) == ["prompts", "steps of 2"]
+    assert max(lengths) == COMPARED + 1  # and no model or decoder runs the prompt
+    assert not _fallbacks()
+    (report,) = _plans(fast).captures()["prompts"].reports
+    assert any(report.regions)
 
 
 def test_explain_shows_the_plans(pair: tuple[Any, Any]) -> None:

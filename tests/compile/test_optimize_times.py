@@ -156,10 +156,14 @@ def test_rounds_go_on_as_long_as_the_budget(monkeypatch: pytest.MonkeyPatch) -> 
         now += seconds
 
     monkeypatch.setattr(_interleaved_timing.time, "perf_counter", lambda: now)
-    calls = {"a": lambda: call(1.0), "b": lambda: call(2.0)}
-    for budget, rounds in ((0.0, 3), (25.0, 7), (1e3, 30)):
+    for a, b, budget, rounds in (
+        *((1.0, 1.25, 0.0, 3), (1.0, 1.25, 25.0, 11), (1.0, 1.25, 1e3, 30)),
+        # One round shows that the first call is the fastest, but not that it is not.
+        *((1.0, 2.0, 0.0, 1), (1.0, 2.0, 25.0, 8), (2.0, 1.0, 0.0, 3)),
+    ):
+        calls = {"a": lambda a=a: call(a), "b": lambda b=b: call(b)}
         found = _interleaved_timing.within(calls, budget)
-        assert found == {"a": [1.0] * rounds, "b": [2.0] * rounds}
+        assert found == {"a": [a] * rounds, "b": [b] * rounds}
 
 
 # An int8 model and the fp32 model that it was made from

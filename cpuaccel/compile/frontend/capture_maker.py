@@ -17,7 +17,7 @@ from cpuaccel.compile.capture.capture import Capture, capture
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, layer_with_hooks, shown
 from cpuaccel.compile.capture.torch_export import time_limit
-from cpuaccel.compile.common import tuning_cache
+from cpuaccel.compile.common import report, tuning_cache
 from cpuaccel.compile.frontend import symbolic_ahead
 from cpuaccel.compile.frontend.capture_outcome import CaptureOutcome, model_runs
 from cpuaccel.compile.frontend.symbolic_captures import REJECTED, SPECIALIZED, CaptureRequest
@@ -96,6 +96,11 @@ class CaptureMaker:
         args, kwargs, traced = request.args, request.kwargs, request.traced
         inputs = input_signature.describe(args, kwargs)
         began = time.thread_time()
+        if request.only_symbolic and budgets.sizes:
+            symbolic, _ = self._symbolic(model, request, budgets)
+            if symbolic is not None:
+                self.longest_seconds = max(self.longest_seconds, time.thread_time() - began)
+                return self._for_all_sizes(model, request, budgets, attributes, symbolic)
         try:
             if traced is None:
                 made = capture(model, args, kwargs)
@@ -126,6 +131,25 @@ class CaptureMaker:
         if symbolic is not None:
             shares = symbolic_ahead.with_shared_texts(made, symbolic, args, kwargs)
         made = shares or made
+        outcome, _ = self._tried(model, request, budgets, attributes, made, inputs)
+        if outcome is None:
+            return None
+        if outcome.run is None or symbolic is None:
+            return replace(outcome, no_symbolic_reason=no_symbolic_reason)
+        beside = self._validate_symbolic(model, symbolic, shares is not None, args, kwargs)
+        return replace(outcome, symbolic=beside)
+
+    def _tried(
+        self,
+        model: nn.Module,
+        request: CaptureRequest,
+        budgets: Budgets,
+        attributes: AttributeSnapshot | None,
+        made: Capture,
+        inputs: str,
+    ) -> tuple[CaptureOutcome | None, validation.Validation]:
+        """Return the outcome of a capture, None as in `_capture`, and what has validated it."""
+        args, kwargs = request.args, request.kwargs
         tried = validation.Validation(model, made, args, kwargs)
         with torch.no_grad():
             assigned = tried.assigned_attributes()
@@ -133,21 +157,37 @@ class CaptureMaker:
                 self.gave_up_reason = (
                     f"each call assigns attributes of the model: {shown(assigned)}"
                 )
-                return model_runs(args, kwargs, self.gave_up_reason)
+                return model_runs(args, kwargs, self.gave_up_reason), tried
             if attributes is not None and not attributes.is_unchanged():
-                return None
-            outcome = self._validate(made, tried, inputs, budgets)
-        if outcome.run is None or symbolic is None:
-            return replace(outcome, no_symbolic_reason=no_symbolic_reason)
-        beside = self._validate_symbolic(model, symbolic, shares is not None, args, kwargs)
-        return replace(outcome, symbolic=beside)
+                return None, tried
+            is_first = request.traced is None
+            return self._validate(made, tried, inputs, budgets, is_first=is_first), tried
+
+    def _for_all_sizes(
+        self,
+        model: nn.Module,
+        request: CaptureRequest,
+        budgets: Budgets,
+        attributes: AttributeSnapshot | None,
+        made: Capture,
+    ) -> CaptureOutcome | None:
+        """Return the outcome of a capture of symbolic sizes that no other one stands beside."""
+        args, kwargs = request.args, request.kwargs
+        report.register(made.report)
+        inputs = f"{input_signature.describe(args, kwargs)} and all sizes of {made.sizes}"
+        outcome, tried = self._tried(model, request, budgets, attributes, made, inputs)
+        if outcome is None or outcome.run is None:
+            return outcome
+        with torch.no_grad():
+            is_right = symbolic_ahead.is_right_nearby(tried, made, args, kwargs)
+        return replace(outcome, is_validated=is_right)
 
     def _symbolic(
         self, model: nn.Module, request: CaptureRequest, budgets: Budgets
     ) -> tuple[Capture | None, str]:
         """Return a capture of symbolic sizes if wanted; or the reason why none is made later."""
         seconds = budgets.sizes
-        if not request.with_symbolic or not seconds:
+        if not (request.with_symbolic or request.only_symbolic) or not seconds:
             return None, ""
         with suppress(TimeoutError):
             # Tracing symbols takes several times as long as tracing numbers.
@@ -180,16 +220,24 @@ class CaptureMaker:
         return CaptureOutcome(made.run, made.report, verdict, "", made, is_validated=is_validated)
 
     def _validate(
-        self, made: Capture, tried: validation.Validation, inputs: str, budgets: Budgets
+        self,
+        made: Capture,
+        tried: validation.Validation,
+        inputs: str,
+        budgets: Budgets,
+        *,
+        is_first: bool,
     ) -> CaptureOutcome:
-        """Return the outcome of a capture: it is validated, and timed if that is due."""
+        """Return the outcome of a capture: it is validated, and timed if that is due.
+
+        `is_first`: whether it is for the example inputs, rather than for sizes that come later.
+        """
         difference, remark = tried.difference()
         behind = f" ({remark})" if remark else ""
         if not difference.is_within:
             reason = "the plan's results exceed the error bound" + behind
             verdict = Verdict(inputs, MODEL, reason, made.arithmetic, difference)
             return CaptureOutcome(None, None, verdict, reason)
-        is_first = made.sizes is None
         untimed = self._untimed_reason(is_first, budgets)
         self.was_timed = self.was_timed or is_first
         if untimed:

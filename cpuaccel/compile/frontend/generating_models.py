@@ -12,7 +12,7 @@ import functools
 import inspect
 import sys
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,6 +34,12 @@ PROMPT, STEP = "prompts", "steps"
 
 _SIZES = 60.0
 """Least seconds for symbolic sizes, unless they are off: prompts have a new length each time."""
+
+COMPARED = 96
+"""Tokens of a longer prompt that are compared with the model.
+
+With more than 64 rows, plans choose the kernels that they choose for longer prompts.
+"""
 
 SHORT = 16
 """Prompts of fewer tokens are captured apart if they have no plan."""
@@ -197,9 +203,51 @@ class GenerationPlans(same_class.Plans):
         return Decoder(self.model, masks).eval()
 
     def _first_call(self, key: Any, given: Arguments, cache: Any, plain: Any) -> Any:
-        """Return the output of the model. Compare the decoder with it, and capture the decoder."""
+        """Compare the decoder with the model, and capture the decoder. Return the output."""
+        fewer = self._end_of(given, cache)
+        if fewer is not None:
+            before, of_fewer = self._copy_of(cache), self._copy_of(cache)
+            self._compare(key, fewer, before, self._output_of_model(fewer, of_fewer))
+            return self._call(given, plain)
         before = self._copy_of(cache)
         output = plain()
+        self._compare(key, given, before, output)
+        return output
+
+    def _end_of(self, given: Arguments, cache: Any) -> Arguments | None:
+        """Return the last tokens of a long prompt, as a prompt; None if all have to be compared."""
+        mask, positions = given.mask, given.positions
+        is_plain = mask is None or (isinstance(mask, Tensor) and mask.dim() == 2)
+        tokens = given.tokens[:, -COMPARED:].contiguous()
+        if (
+            given.tokens.shape[1] <= COMPARED
+            or given.logits_to_keep >= COMPARED
+            or not is_plain
+            or cache.get_seq_length()
+        ):
+            return None
+        return replace(
+            given,
+            tokens=tokens,
+            mask=None if mask is None else mask[:, -COMPARED:],
+            positions=None if positions is None else positions[:, -COMPARED:],
+        )
+
+    def _output_of_model(self, given: Arguments, cache: Any) -> Any:
+        keep = _keeping(given)
+        cached = {cache_argument(type(self.model)): cache}
+        with torch.no_grad():
+            return self.model(
+                input_ids=given.tokens,
+                attention_mask=given.mask,
+                position_ids=given.positions,
+                use_cache=True,
+                **cached,
+                **keep,
+            )
+
+    def _compare(self, key: Any, given: Arguments, before: Any, output: Any) -> None:
+        """Compare the decoder with the model's output, and capture the decoder."""
         self._remember_model()
         try:
             reason = self._tried(given, before, output)
@@ -208,7 +256,6 @@ class GenerationPlans(same_class.Plans):
         if reason:
             _log.logger.warning("optimize: %s: the model runs: %s", given.name, reason)
         self._reasons[key] = reason
-        return output
 
     def _tried(self, given: Arguments, before: Any, output: Any) -> str:
         """Return why the model runs for such calls; "" if a capture does."""
@@ -245,8 +292,9 @@ class GenerationPlans(same_class.Plans):
                     decoder, self.time_budget, seconds if given.kind == PROMPT else 0.0
                 )
             optimized = self._captures[given.kind]
-            with self._around(before, masks):
-                capture = optimized.capture_for(inputs, keep)
+            is_prompt = given.kind == PROMPT
+            with self._around(before, self._masks_of_plans(masks) if is_prompt else masks):
+                capture = optimized.capture_for(inputs, keep, for_all_sizes=is_prompt)
         if capture is None:
             if is_new and given.is_short:
                 del self._captures[given.kind]  # a longer prompt is captured anew
@@ -288,6 +336,13 @@ class GenerationPlans(same_class.Plans):
         if "cache_position" in wanted:
             known["cache_position"] = positions_in(cache, tokens)
         return make(**{name: each for name, each in known.items() if name in wanted})
+
+    def _masks_of_plans(self, masks: Any) -> Any:
+        """Return what stands for the masks while a plan of prompts is compared with the decoder.
+
+        The attention of prompts is outside of plans, and other lengths have other masks.
+        """
+        return dict.fromkeys(masks) if isinstance(masks, dict) else None
 
     def _tensors_of(self, cache: Any) -> list[Any]:
         """Return the tensors of a cache that are compared with those of the model's."""

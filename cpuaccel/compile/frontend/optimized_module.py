@@ -9,6 +9,7 @@ import copy
 import itertools
 import threading
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -162,8 +163,12 @@ class Optimized(nn.Module):
         self._first_verdict, self._maker.is_slower = verdict, is_slower
         self._has_tried = self._maker.was_timed = True
 
-    def capture_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture | None:
+    def capture_for(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, for_all_sizes: bool = False
+    ) -> Capture | None:
         """Return the capture for these inputs, made now if necessary; None if the model runs.
+
+        `for_all_sizes`: whether a new one is to have symbolic sizes, without one of these sizes.
 
         Raises:
             Exception: what the model raises.
@@ -172,7 +177,7 @@ class Optimized(nn.Module):
         if reason:
             self._first_verdict = Verdict(input_signature.describe(args, kwargs), MODEL, reason)
             return None
-        captured = self._outcome_for(args, kwargs, with_symbolic=True)
+        captured = self._outcome_for(args, kwargs, ahead=True, for_all_sizes=for_all_sizes)
         self._last_outcome[:] = (captured,)
         if captured.run is None and captured.verdict.difference is None:
             # Raises now if the model does not run on these inputs.
@@ -200,11 +205,17 @@ class Optimized(nn.Module):
         return ""
 
     def _outcome_for(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, with_symbolic: bool = False
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        ahead: bool = False,
+        for_all_sizes: bool = False,
     ) -> CaptureOutcome:
         """Return the capture for such a call, made now if necessary.
 
-        `with_symbolic`: whether a capture of symbolic sizes is made along with it.
+        `ahead`: whether a capture of symbolic sizes is made along with it; `for_all_sizes`: or in
+        its place.
         """
         key = input_signature.signature_key(args, kwargs)
         if key is None:
@@ -218,7 +229,10 @@ class Optimized(nn.Module):
         else:
             # Calls that have a capture do not wait for this lock.
             with self._capturing:
-                found = self._find(key) or self._make(key, args, kwargs, with_symbolic)
+                request = CaptureRequest(
+                    args, kwargs, with_symbolic=ahead, only_symbolic=for_all_sizes
+                )
+                found = self._find(key) or self._make(key, request)
         if found.run is not None and found.capture is not None and found.capture.writes:
             return self._unless_overlapping(found, args, kwargs)
         return found
@@ -266,10 +280,9 @@ class Optimized(nn.Module):
             reason = self._maker.gave_up_reason
             _log.logger.warning("optimize: the model runs without a plan from now on: %s", reason)
 
-    def _make(
-        self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], with_symbolic: bool
-    ) -> CaptureOutcome:
-        waits = with_symbolic or not self._has_tried  # without a time limit
+    def _make(self, key: Hashable, request: CaptureRequest) -> CaptureOutcome:
+        args, kwargs = request.args, request.kwargs
+        waits = request.with_symbolic or not self._has_tried  # without a time limit
         seconds = self._maker.longest_seconds
         is_slow = seconds > LONGEST_IN_A_CALL and not waits
         served = self._symbolic.serve(key, args, kwargs, captures=not is_slow)
@@ -284,10 +297,12 @@ class Optimized(nn.Module):
             return self._too_many_captures(args, kwargs)
         if reason := self._symbolic.fallback_reason(key, args, kwargs):
             return model_runs(args, kwargs, reason)
-        made, attributes = self._captured(CaptureRequest(args, kwargs, with_symbolic=with_symbolic))
+        made, attributes = self._captured(request)
         with self._lock:
             self._take(attributes)
-            if made.capture is not None:
+            if made.capture is not None and made.capture.sizes is not None:
+                made = replace(made, symbolic=made)  # it serves its own sizes like all others
+            elif made.capture is not None:
                 self._captures[key] = made
             else:
                 self._failures[key] = made

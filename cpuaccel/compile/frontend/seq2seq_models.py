@@ -192,6 +192,12 @@ class Seq2SeqPlans(GenerationPlans):
             encoder_hidden_states=states,
         )
 
+    def _end_of(self, given: Arguments, cache: Any) -> Arguments | None:
+        return None
+
+    def _masks_of_plans(self, masks: Any) -> Any:
+        return masks
+
     def _tensors_of(self, cache: Any) -> list[Any]:
         parts = (cache.self_attention_cache, cache.cross_attention_cache)
         return [super(Seq2SeqPlans, self)._tensors_of(each) for each in parts]

@@ -97,18 +97,25 @@ class SymbolicValidation:
 
 def validate(model: nn.Module, made: Capture, args: Any, kwargs: Any) -> SymbolicValidation:
     """Compare a capture with the model for this call, and for a call of nearby sizes."""
+    tried = validation.Validation(model, made, args, kwargs)
     with torch.no_grad():
-        difference, _ = validation.Validation(model, made, args, kwargs).difference()
-        assert made.sizes is not None
-        nearby = made.sizes.nearby(Call.of(args, kwargs))
-        if not difference.is_within or nearby is None:
-            return SymbolicValidation(difference, at_other_sizes=False)
-        try:
-            there, _ = validation.Validation(model, made, *nearby.random()).difference()
-        except Exception as error:  # the model does not accept random inputs
-            _log.logger.info("optimize: not validated at other sizes: %s", _log.first_line(error))
-            return SymbolicValidation(difference, at_other_sizes=False)
-    return SymbolicValidation(difference, there.is_within)
+        difference, _ = tried.difference()
+        is_right = difference.is_within and is_right_nearby(tried, made, args, kwargs)
+    return SymbolicValidation(difference, is_right)
+
+
+def is_right_nearby(tried: validation.Validation, made: Capture, args: Any, kwargs: Any) -> bool:
+    """Say whether a capture is right for a call of nearby sizes, with random inputs."""
+    assert made.sizes is not None
+    nearby = made.sizes.nearby(Call.of(args, kwargs))
+    if nearby is None:
+        return False
+    try:
+        difference, _ = tried.at(*nearby.random()).difference()
+    except Exception as error:  # the model does not accept random inputs
+        _log.logger.info("optimize: not validated at other sizes: %s", _log.first_line(error))
+        return False
+    return difference.is_within
 
 
 def with_shared_texts(made: Capture, symbolic: Capture, args: Any, kwargs: Any) -> Capture | None:

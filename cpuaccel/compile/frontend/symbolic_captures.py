@@ -58,6 +58,8 @@ class CaptureRequest:
     """For symbolic sizes: what to trace."""
     with_symbolic: bool = False
     """Whether a capture of symbolic sizes is to be made along with it."""
+    only_symbolic: bool = False
+    """Whether that one is enough, if it can be made."""
 
 
 Make = Callable[[Args, Kwargs, SymbolicTrace], CaptureOutcome]

@@ -45,6 +45,16 @@ class Validation:
         self._buffers = capture.buffers if capture is not None else _state_of(model)
         self._writes = capture is None or capture.writes
         self._reference: Any = None  # the float64_reference of an int8 model, if it was asked for
+        self._expected: tuple[dict[str, Any], bool] | None = None
+        """The results of a run of the model that has left nothing behind, for `difference`."""
+        self._wide: dict[torch.dtype, nn.Module] = {}
+        """Copies of a model that mutates nothing, in fp32 or float64."""
+
+    def at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Validation:
+        """Return the validation of the same capture with other arguments."""
+        found = Validation(self._model, self._capture, args, kwargs)
+        found._wide = self._wide
+        return found
 
     def assigned_attributes(self) -> list[str]:
         """Run the model; return the names of attributes that each call assigns anew.
@@ -57,8 +67,9 @@ class Validation:
         """
         before = AttributeSnapshot(self._model, containers=True)
         try:
-            self.results()
+            expected = self._run_model()
             if before.is_unchanged():
+                self._expected = expected
                 return []
             once = AttributeSnapshot(self._model, containers=True)
             self.results()
@@ -77,8 +88,7 @@ class Validation:
             Exception: what the model raises.
         """
         assert self._capture is not None
-        with self._undisturbed():
-            expected, draws = self._outputs(self._model), self._drew()
+        (expected, draws), self._expected = self._expected or self._run_model(), None
         try:
             with self._undisturbed():
                 found = self._outputs(self._capture.run)
@@ -121,6 +131,11 @@ class Validation:
             output = self._model(*args, **kwargs)
             # The output may be a view of a tensor that is restored.
             return {"output": tree_map(_cloned, output) if self._writes else output}
+
+    def _run_model(self) -> tuple[dict[str, Any], bool]:
+        """Return the model's results, and whether it drew random numbers."""
+        with self._undisturbed():
+            return self._outputs(self._model), self._drew()
 
     def _call(self, run: Run) -> Any:
         if torch.is_autocast_enabled("cpu"):
@@ -195,7 +210,11 @@ class Validation:
             floats = isinstance(leaf, Tensor) and leaf.is_floating_point()
             return leaf.to(dtype, copy=True) if floats else _cloned(leaf)
 
-        wide = copy.deepcopy(self._model).to(dtype)
+        wide = self._wide.get(dtype)
+        if wide is None:
+            wide = copy.deepcopy(self._model).to(dtype)
+            if not self._writes:
+                self._wide[dtype] = wide
         args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
         with self._undisturbed(), plain_calls():
             result = wide(*args, **kwargs)
