@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicCache, DynamicLayer
+
+from cpuaccel._transformers_names import DynamicCache, DynamicLayer
 
 _NAMES = ("keys", "values", "key_scales", "value_scales")
 _MOST = 127.0

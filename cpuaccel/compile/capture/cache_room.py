@@ -8,12 +8,13 @@ hold stay as they are.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from cpuaccel import _transformers_names
 
 _ROOM = "_cpuaccel_room"
 _SPARE = 32
@@ -146,8 +147,7 @@ def place_in(layer: Any, key: Tensor, value: Tensor) -> Place | None:
 
 def layers_in_place(cache: Any) -> list[Any]:
     """Return the layers of a cache that calls `update` of its layers, and nothing else."""
-    found: Any = sys.modules["transformers"].cache_utils
-    if type(cache) is not found.DynamicCache or getattr(cache, "offloading", False):
+    if type(cache) is not _transformers_names.DynamicCache or getattr(cache, "offloading", False):
         return []
     layers: list[Any] = cache.layers
     return layers
@@ -155,14 +155,13 @@ def layers_in_place(cache: Any) -> list[Any]:
 
 def _names(layer: Any, key: Tensor, value: Tensor) -> tuple[str, ...] | None:
     """Return the names of a layer's tensors; None if it cannot be written in place."""
-    found: Any = sys.modules["transformers"].cache_utils
     names = FLOATS
-    if type(layer) is found.DynamicSlidingWindowLayer:
+    if type(layer) is _transformers_names.DynamicSlidingWindowLayer:
         if getattr(layer, "record_past", False) or layer.sliding_window < 2:
             return None
     elif getattr(type(layer), "is_cpuaccel_int8", False):
         names = INT8
-    elif type(layer) is not found.DynamicLayer:
+    elif type(layer) is not _transformers_names.DynamicLayer:
         return None
     keys, values = layer.keys, layer.values
     if (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cpuaccel import _transformers_names
 from cpuaccel.compile.capture.cache_places import Places
 from cpuaccel.compile.capture.cache_room import Place, layers_in_place, place_in, without_room
 from cpuaccel.compile.capture.capture import with_dense_rows
@@ -42,13 +42,20 @@ class Site:
     @functools.cached_property
     def is_direct(self) -> bool:
         """Whether cpuaccel's kernel does what the attention function does, for few tokens."""
-        functions: Any = sys.modules.get("transformers.integrations.sdpa_attention")
         known = {"scaling", "sliding_window", "is_causal"}
-        return (
-            functions is not None
-            and self.attend is functions.sdpa_attention_forward
-            and not any(each for name, each in self.options.items() if name not in known)
+        return self.attend is _transformers_names.sdpa_attention_forward and not any(
+            isinstance(each, Tensor) or each
+            for name, each in self.options.items()
+            if name not in known
         )
+
+    def is_like(self, other: Site) -> bool:
+        """Say whether another attention calls the same function in the same way."""
+        mine, others = (
+            {name: None if isinstance(each, Tensor) else each for name, each in options.items()}
+            for options in (self.options, other.options)
+        )
+        return (self.attend, self.mask, mine) == (other.attend, other.mask, others)
 
 
 class Sites:
@@ -216,14 +223,13 @@ def positions_in(cache: Any, tokens: int) -> Tensor:
 @functools.cache
 def caches_need_positions() -> bool:
     """Say whether `update` of a cache takes the positions of the tokens, as transformers 4 does."""
-    transformers: Any = sys.modules["transformers"]
-    return int(transformers.__version__.partition(".")[0]) < 5
+    return _transformers_names.major_version() < 5
 
 
 def copy_of_cache(cache: Any) -> Any:
     """Return a copy of a cache: writing to it leaves `cache` as it is."""
-    names = {type(layer).__name__ for layer in cache.layers}
-    if not names <= _REPLACED:
+    replaced = (_transformers_names.DynamicLayer, _transformers_names.DynamicSlidingWindowLayer)
+    if not all(type(layer) in replaced for layer in cache.layers):
         return copy.deepcopy(cache)
     # These layers replace their tensors and write to none.
     copied = copy.copy(cache)
@@ -232,8 +238,6 @@ def copy_of_cache(cache: Any) -> Any:
         without_room(layer)
     return copied
 
-
-_REPLACED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 
 _call: ContextVar[CachedCall | None] = ContextVar("cached_call", default=None)
 

@@ -16,7 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cpuaccel import _transformers_names
 from cpuaccel._modules import structure_of
+from cpuaccel._transformers_names import (
+    ATTENTION,
+    ATTENTION_TABLE,
+    CACHE_ARGUMENTS,
+    EAGER_ATTENTION,
+)
 from cpuaccel.compile.capture import repeated_layers
 from cpuaccel.compile.capture.cached_attention import Site, Sites
 from cpuaccel.compile.common.context_values import holding
@@ -43,8 +50,8 @@ class Decoder(nn.Module):
     def __init__(self, model: Any, masks: Any) -> None:
         """`masks`: the masks of a call, None, one, or a dictionary of them."""
         super().__init__()
-        self.model = structure_of(model)
         self.cache_name = cache_argument(type(model))
+        self.model = structure_of(model)
         self.sites = Sites()
         self.mask_names = tuple(masks) if isinstance(masks, dict) else None
         replace_attention(self.model)
@@ -79,10 +86,29 @@ def cache_argument(model: Any) -> str:
         Unsupported: it has none.
     """
     names = inspect.signature(model.forward).parameters
-    for name in ("cache", "past_key_values"):
+    for name in CACHE_ARGUMENTS:
         if name in names:
             return name
     raise Unsupported("its forward has no cache")
+
+
+def check_attentions(model: Any) -> None:
+    """Check that the attentions of a model can call cpuaccel::cached_attention.
+
+    Raises:
+        Unsupported: they do not call the attention functions of transformers, or other layers
+            keep states too.
+    """
+    kinds = getattr(model.config.get_text_config(), "layer_types", None) or ()
+    for kind in sorted({*kinds} - _ATTENTIONS):
+        raise Unsupported(f"layers of type {kind}")
+    files = {type(module).__module__ for module in model.modules()}
+    if not any(hasattr(sys.modules.get(file), ATTENTION_TABLE) for file in files):
+        raise Unsupported("its attentions call no attention function of transformers")
+
+
+_ATTENTIONS = {"full_attention", "sliding_attention", "chunked_attention"}
+"""The types of layers that keep keys and values."""
 
 
 def mask_mark() -> Tensor:
@@ -112,7 +138,7 @@ class _Trace:
         """Pass the attentions of a layer that is not traced: like those from `first` on."""
         for number in range(first, first + count):
             like, site = (self._known[each] for each in (number, len(self.sites)))
-            if (like.attend, like.mask, like.options) != (site.attend, site.mask, site.options):
+            if not like.is_like(site):
                 raise Unsupported("layers that repeat have different attentions")
             self.sites.append(site)
 
@@ -127,7 +153,7 @@ class _Trace:
         names = [name for name, mark in self._marks.items() if mark is mask]
         if not names:
             raise Unsupported("an attention has another mask than transformers makes for the model")
-        kept = plain_options(options)
+        kept = plain_options(options, module)
         self.sites.append(Site(module, attention_of(module), layer, names[0], kept))
         attended: Tensor = torch.ops.cpuaccel.cached_attention(
             query, key, value, len(self.sites) - 1
@@ -135,15 +161,18 @@ class _Trace:
         return attended
 
 
-def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def plain_options(options: Mapping[str, Any], module: Any = None) -> dict[str, Any]:
     """Return what an attention gives to the attention function beside tensors.
+
+    A parameter of `module` may be among them, such as the attention sinks of GPT-OSS.
 
     Raises:
         Unsupported: it gives something else, such as a bias.
     """
     kept = {name: each for name, each in options.items() if name not in _UNREAD}
+    own = [] if module is None else list(module.parameters(recurse=False))
     for name, each in kept.items():
-        if not isinstance(each, _PLAIN):
+        if not isinstance(each, _PLAIN) and not any(each is one for one in own):
             raise Unsupported(f"an attention with {name}, a {type(each).__name__}")
     return kept
 
@@ -159,7 +188,7 @@ def tracing(trace: Any) -> AbstractContextManager[None]:
 def passing_cache(trace: Any) -> Any:
     """Return a cache that returns what it gets, for cpuaccel::cached_attention to keep."""
 
-    class PassingCache(_transformers().Cache):  # type: ignore[misc]
+    class PassingCache(_transformers_names.Cache):  # type: ignore[misc]
         def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> Any:
             trace.update(key, value, layer)
             return key, value
@@ -173,9 +202,9 @@ def passing_cache(trace: Any) -> Any:
 def attention_of(module: Any) -> Any:
     """Return the function that computes an attention in the model itself."""
     file: Any = sys.modules[type(module).__module__]
-    functions = getattr(file, "ALL_ATTENTION_FUNCTIONS", _transformers().AttentionInterface())
+    functions = getattr(file, ATTENTION_TABLE, None) or _transformers_names.AttentionInterface()
     name = module.config._cpuaccel_replaces
-    found = functions.get(name, getattr(file, "eager_attention_forward", None))
+    found = functions.get(name, getattr(file, EAGER_ATTENTION, None))
     if name not in ("sdpa", "eager") or found is None:
         raise Unsupported(f"the attention implementation {name}")
     return found
@@ -183,16 +212,16 @@ def attention_of(module: Any) -> Any:
 
 def replace_attention(model: nn.Module) -> None:
     """Let the attentions of a model, which only the caller has, call cpuaccel::cached_attention."""
-    _transformers().AttentionInterface.register(_IMPLEMENTATION, _attend)
+    _transformers_names.AttentionInterface.register(_IMPLEMENTATION, _attend)
     made: dict[int, Any] = {}
     for module in model.modules():
         config: Any = vars(module).get("config")
-        if not hasattr(config, "_attn_implementation"):
+        if not hasattr(config, ATTENTION):
             continue
         if id(config) not in made:
             replaced = copy.deepcopy(config)
-            replaced._cpuaccel_replaces = config._attn_implementation
-            replaced._attn_implementation = _IMPLEMENTATION
+            replaced._cpuaccel_replaces = getattr(config, ATTENTION)
+            setattr(replaced, ATTENTION, _IMPLEMENTATION)
             made[id(config)] = replaced
         module.config = made[id(config)]
 
@@ -202,9 +231,3 @@ def _attend(module: Any, query: Any, key: Any, value: Any, mask: Any, **options:
     if trace is None:
         raise Unsupported("its attention is called outside of a capture")
     return trace.attend(module, query, key, value, mask, options), None
-
-
-def _transformers() -> Any:
-    import transformers
-
-    return transformers

@@ -11,6 +11,7 @@ from torch.fx import GraphModule
 from torch.nn.modules import module as _global
 
 from cpuaccel import _native
+from cpuaccel._transformers_names import COLLECTING_HOOKS
 from cpuaccel.quant._eager_modules import is_quantized_module
 
 _SHOWN = 3
@@ -195,7 +196,7 @@ def _is_torchs(hook: Any) -> bool:
     # torch.export checks inputs in a hook; weight_norm, spectral_norm, pruning make weights in one.
     # transformers leaves hooks that collect hidden states, in calls that ask for them only.
     of = getattr(hook, "__module__", None) or ""
-    return of.startswith(("torch.", "transformers.utils.output_capturing"))
+    return of.startswith(("torch.", COLLECTING_HOOKS))
 
 
 def _made_by_hooks(module: nn.Module) -> set[str]:

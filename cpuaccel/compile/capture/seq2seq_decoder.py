@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cpuaccel import _transformers_names
 from cpuaccel._modules import structure_of
 from cpuaccel.compile.capture.cached_attention import Site, Sites
 from cpuaccel.compile.capture.cross_attention import BiasedAttention
@@ -93,13 +94,11 @@ class CrossKeys(nn.Module):
 
 
 def _call(module: Any, tokens: Tensor, positions: Tensor, states: Tensor, trace: Any) -> Any:
-    from transformers.modeling_outputs import BaseModelOutput
-
     given = {"decoder_position_ids": positions} if module.has_positions else {}
     with tracing(trace):
         return module.model(
             decoder_input_ids=tokens,
-            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            encoder_outputs=_transformers_names.BaseModelOutput(last_hidden_state=states),
             attention_mask=trace.cross_mark,
             decoder_attention_mask=trace.self_mark,
             use_cache=True,
@@ -212,9 +211,8 @@ def _marked_biases(model: Any) -> list[_Bias]:
 
 def _passing_caches(trace: Any) -> Any:
     """Return a cache that hands what it gets to `trace`."""
-    from transformers import Cache, EncoderDecoderCache
 
-    class CrossCache(Cache):  # type: ignore[misc]
+    class CrossCache(_transformers_names.Cache):  # type: ignore[misc]
         def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> Any:
             trace.found.append((layer, key, value))
             return key, value
@@ -235,7 +233,7 @@ def _passing_caches(trace: Any) -> Any:
 
     cross = CrossCache(layers=[])
     cross.layers = Layers()
-    both = EncoderDecoderCache(passing_cache(trace), CrossCache(layers=[]))
+    both = _transformers_names.EncoderDecoderCache(passing_cache(trace), CrossCache(layers=[]))
     both.cross_attention_cache = cross
     both.is_updated = IsFilled()
     return both

@@ -11,7 +11,6 @@ itself.
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 import types
 from collections.abc import Callable
@@ -22,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from cpuaccel import _engine_state, _log
+from cpuaccel import _engine_state, _log, _transformers_names
 from cpuaccel._compat import tree_map
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, ChangeCounter
 from cpuaccel.compile.capture.quantized_models import has_float_layers, is_converted, snapshot_of
@@ -46,7 +45,7 @@ def _patched(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
         compiled = torch_compile(model, **options)
         if options.get("backend") != BACKEND or options.get("disable"):
             return compiled
-        if "transformers" in sys.modules:
+        if _transformers_names.package() is not None:
             from cpuaccel.compile.frontend import compiled_generation
 
             planned = compiled_generation.planned(model, compiled, options)

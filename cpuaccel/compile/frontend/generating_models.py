@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cpuaccel import _log
+from cpuaccel import _log, _transformers_names
 from cpuaccel.compile.capture.cached_attention import (
     CachedCall,
     cached_call,
     copy_of_cache,
     positions_in,
 )
-from cpuaccel.compile.capture.decoder import Decoder, cache_argument
+from cpuaccel.compile.capture.decoder import Decoder, cache_argument, check_attentions
 from cpuaccel.compile.capture.module_attributes import layer_with_hooks
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.optimized_module import Optimized
@@ -88,6 +87,7 @@ class Arguments:
 class GenerationPlans(same_class.Plans):
     """The captures of one model: one for prompts of any length, one for single tokens."""
 
+    needs: tuple[str, ...] = _transformers_names.DECODERS
     _of_encoder: frozenset[str] = frozenset()
     """What the output has of an encoder."""
 
@@ -175,11 +175,10 @@ class GenerationPlans(same_class.Plans):
 
     def _cache_for(self, given: Arguments) -> Any:
         """Return the cache of a call, or why no capture can run it."""
-        transformers: Any = sys.modules["transformers"]
         cache = given.cache
         if cache is None:
-            return transformers.DynamicCache(config=self.model.config)
-        if not isinstance(cache, transformers.Cache) or not hasattr(cache, "layers"):
+            return _transformers_names.DynamicCache(config=self.model.config)
+        if not isinstance(cache, _transformers_names.Cache) or not hasattr(cache, "layers"):
             return f"a cache of type {type(cache).__name__}"
         return cache
 
@@ -262,6 +261,7 @@ class GenerationPlans(same_class.Plans):
         if where := layer_with_hooks(self.model):
             return f"{where} has forward hooks"
         name = cache_argument(type(self.model))
+        check_attentions(self.model)
         made = dict(output) if hasattr(output, "to_tuple") else {}
         if "logits" not in made or made.keys() - {"logits", name, *self._of_encoder}:
             return f"its output has {', '.join(made) or 'no names'}"
@@ -316,10 +316,8 @@ class GenerationPlans(same_class.Plans):
         mask = given.mask
         if isinstance(mask, dict) or (mask is not None and mask.dim() == 4):
             return mask  # `generate` has made it
-        from transformers import masking_utils
-
         make = getattr(self.model, "create_masks_for_generate", None)
-        make = make or masking_utils.create_masks_for_generate
+        make = make or _transformers_names.create_masks_for_generate
         batch, tokens = given.tokens.shape
         nothing = torch.empty((batch, tokens, 0), dtype=self.model.dtype)
         known: dict[str, Any] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -17,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cpuaccel import _engine_state, _log, _native
+from cpuaccel import _engine_state, _log, _native, _transformers_names
 from cpuaccel.compile.capture import training_mode
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, ChangeCounter
 from cpuaccel.compile.frontend.optimized_module import Optimized, is_transformed
@@ -39,6 +38,9 @@ class Plans(ABC):
     methods: tuple[str, ...] = ("forward",)
     """The methods of the model that may run a capture."""
 
+    needs: tuple[str, ...] = ()
+    """The names of `_transformers_names.py` that the captures need."""
+
     otherwise: Any = None
     """What runs calls that no capture can hold; None: the model."""
 
@@ -50,7 +52,7 @@ class Plans(ABC):
         self._parameters: dict[str, tuple[str, ...]] = {}
         self._lock = threading.RLock()
         self._changes = ChangeCounter()
-        self._gave_up = ""
+        self._gave_up = _transformers_names.lacking(self.needs)
         self._reset()
 
     @abstractmethod
@@ -150,13 +152,14 @@ class Plans(ABC):
 
 
 def _attention_of(model: Any) -> Any:
-    return getattr(model.config, "_attn_implementation", None)
+    return getattr(model.config, _transformers_names.ATTENTION, None)
 
 
 def is_of_transformers(model: object) -> bool:
     """Say whether a model is of a class of transformers."""
-    transformers: Any = sys.modules.get("transformers")
-    return transformers is not None and isinstance(model, transformers.PreTrainedModel)
+    if _transformers_names.package() is None:
+        return False
+    return isinstance(model, _transformers_names.PreTrainedModel)
 
 
 def with_plans(plans: Plans) -> Any:

@@ -8,7 +8,6 @@ values of its states are computed once, by a capture of their own. The decoder h
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cpuaccel import _transformers_names
 from cpuaccel.compile.capture.cached_attention import (
     CachedCall,
     cached_call,
@@ -49,6 +49,7 @@ class Seq2SeqPlans(GenerationPlans):
     """The captures of one model with an encoder."""
 
     methods = ("forward", "get_encoder")
+    needs = _transformers_names.DECODERS_WITH_ENCODERS
     _of_encoder = frozenset({"encoder_last_hidden_state", "encoder_hidden_states"})
 
     def _reset(self) -> None:
@@ -111,12 +112,11 @@ class Seq2SeqPlans(GenerationPlans):
         return Seq2SeqArguments(**vars(found), encoded=encoded, encoder_mask=encoder_mask)
 
     def _cache_for(self, given: Arguments) -> Any:
-        transformers: Any = sys.modules["transformers"]
         cache = given.cache
         if cache is None:
-            parts = (transformers.DynamicCache(), transformers.DynamicCache())
-            return transformers.EncoderDecoderCache(*parts)
-        if not isinstance(cache, transformers.EncoderDecoderCache):
+            parts = (_transformers_names.DynamicCache(), _transformers_names.DynamicCache())
+            return _transformers_names.EncoderDecoderCache(*parts)
+        if not isinstance(cache, _transformers_names.EncoderDecoderCache):
             return f"a cache of type {type(cache).__name__}"
         return cache
 
@@ -181,11 +181,9 @@ class Seq2SeqPlans(GenerationPlans):
         sites = [] if decoder is None else decoder.cross_sites.found
         if sites and all(site.mask is None for site in sites):
             return None
-        from transformers.masking_utils import create_bidirectional_mask
-
         states = given.encoded[0]
         empty = torch.empty((*given.tokens.shape, 0), dtype=states.dtype)
-        return create_bidirectional_mask(
+        return _transformers_names.create_bidirectional_mask(
             config=self.model.config,
             inputs_embeds=empty,
             attention_mask=given.encoder_mask,

@@ -1,0 +1,113 @@
+"""The names of transformers that cpuaccel uses, each with the versions of transformers it is for.
+
+No other module of cpuaccel names a module, a class or a function of transformers: it takes the name
+from here. A name is looked up when it is asked for, so nothing imports transformers earlier than
+the user does. `tests/test_transformers_names.py` looks up every row.
+
+If transformers lacks a name that a capture needs, the model itself runs, and the reason is counted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+PACKAGE = "transformers"
+COLLECTING_HOOKS = "transformers.utils.output_capturing"
+"""The module whose hooks collect hidden states, in calls that ask for them only."""
+
+ATTENTION = "_attn_implementation"
+"""The attribute of a config that names the attention function."""
+ATTENTION_TABLE = "ALL_ATTENTION_FUNCTIONS"
+"""The table of attention functions in a model's module."""
+EAGER_ATTENTION = "eager_attention_forward"
+"""The attention function of a model's module that the table lacks."""
+CACHE_ARGUMENTS = ("cache", "past_key_values")
+"""The argument of a model's forward that is the cache, the newer name first."""
+
+
+class _Name(NamedTuple):
+    path: str
+    """Module, colon, attribute."""
+    since: str = "4.57"
+    before: str | None = None
+    """The first version without the name, if there is one."""
+
+
+_NAMES: dict[str, _Name] = {
+    "PreTrainedModel": _Name("transformers:PreTrainedModel"),
+    # Caches
+    "Cache": _Name("transformers.cache_utils:Cache"),
+    "DynamicCache": _Name("transformers.cache_utils:DynamicCache"),
+    "DynamicLayer": _Name("transformers.cache_utils:DynamicLayer"),
+    "DynamicSlidingWindowLayer": _Name("transformers.cache_utils:DynamicSlidingWindowLayer"),
+    "EncoderDecoderCache": _Name("transformers.cache_utils:EncoderDecoderCache"),
+    # Attention
+    "AttentionInterface": _Name("transformers:AttentionInterface"),
+    "sdpa_attention_forward": _Name(
+        "transformers.integrations.sdpa_attention:sdpa_attention_forward"
+    ),
+    # Masks
+    "create_bidirectional_mask": _Name("transformers.masking_utils:create_bidirectional_mask"),
+    "create_masks_for_generate": _Name("transformers.masking_utils:create_masks_for_generate"),
+    # Outputs
+    "BaseModelOutput": _Name("transformers.modeling_outputs:BaseModelOutput"),
+}
+
+DECODERS = (
+    *("Cache", "DynamicCache", "DynamicLayer", "DynamicSlidingWindowLayer"),
+    *("AttentionInterface", "sdpa_attention_forward", "create_masks_for_generate"),
+)
+"""The names that captures of decoders need."""
+DECODERS_WITH_ENCODERS = (
+    *DECODERS,
+    *("EncoderDecoderCache", "create_bidirectional_mask", "BaseModelOutput"),
+)
+"""The names that captures of decoders with an encoder need."""
+
+
+def package() -> Any:
+    """Return transformers if it was imported; else None."""
+    return sys.modules.get(PACKAGE)
+
+
+def major_version() -> int:
+    """Return the first number of the version of transformers, which was imported."""
+    return int(package().__version__.partition(".")[0])
+
+
+def lacking(names: Iterable[str]) -> str:
+    """Say which of the names this transformers lacks; "" if it has them all."""
+    for name in names:
+        try:
+            get(name)
+        except ImportError as error:
+            return str(error)
+    return ""
+
+
+def get(name: str) -> Any:
+    """Return what a name of the table stands for.
+
+    Raises:
+        ImportError: transformers lacks it.
+    """
+    module, _, attribute = _NAMES[name].path.partition(":")
+    found: Any = sys.modules.get(module)
+    try:
+        return getattr(found or importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        row = _NAMES[name]
+        span = f"{row.since} and later" if row.before is None else f"before {row.before}"
+        raise ImportError(
+            f"transformers {getattr(package(), '__version__', '?')} has no {module}.{attribute}"
+            f" (transformers {span} has it)"
+        ) from error
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return get(name)
