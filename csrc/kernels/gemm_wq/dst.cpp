@@ -14,51 +14,89 @@ constexpr int64_t kPiece = 64;  // columns
 // Pieces of a thread; about 10 us of work.
 constexpr int64_t kThreadPieces = 64;
 
-// values * times + plus, at element `at` of dst.
-void combine(const WqDst& dst, float* values, int64_t at, int64_t count) {
+// The compiler vectorizes loops over elements of one type.
+template <DataType kType>
+void combine_as(const WqDst& dst, float* values, int64_t at, int64_t count) {
   for (int64_t j = 0; dst.times != nullptr && j < count; ++j) {
-    values[j] *= element_to_float(dst.times, dst.type, at + j);
+    values[j] *= element_to_float(dst.times, kType, at + j);
   }
   for (int64_t j = 0; dst.plus != nullptr && j < count; ++j) {
-    values[j] += element_to_float(dst.plus, dst.type, at + j);
+    values[j] += element_to_float(dst.plus, kType, at + j);
   }
 }
 
-void store(const WqDst& dst, const float* values, int64_t at, int64_t count) {
-  if (dst.type == DataType::f32) {
-    std::copy_n(values, count, static_cast<float*>(dst.data) + at);
-    return;
-  }
+template <DataType kType>
+void load_as(const WqDst& dst, float* values, int64_t at, int64_t count) {
   for (int64_t j = 0; j < count; ++j) {
-    float_to_element(values[j], dst.data, dst.type, at + j);
+    values[j] = element_to_float(dst.data, kType, at + j);
   }
+}
+
+template <DataType kType>
+void store_as(const WqDst& dst, const float* values, int64_t at, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) {
+    float_to_element(values[j], dst.data, kType, at + j);
+  }
+}
+
+// Functions of the elements of a dst: values * times + plus, a load and a store.
+struct ByType {
+  void (*combine)(const WqDst& dst, float* values, int64_t at, int64_t count);
+  void (*load)(const WqDst& dst, float* values, int64_t at, int64_t count);
+  void (*store)(const WqDst& dst, const float* values, int64_t at, int64_t count);
+};
+
+template <DataType kType>
+constexpr ByType kByType{combine_as<kType>, load_as<kType>, store_as<kType>};
+
+const ByType& by_type(DataType type) {
+  return type == DataType::f32    ? kByType<DataType::f32>
+         : type == DataType::bf16 ? kByType<DataType::bf16>
+                                  : kByType<DataType::f16>;
 }
 
 }  // namespace
+
+void prefetch_columns(const WqDst& dst, int64_t m, int64_t rows, int64_t n0, int64_t count) {
+  constexpr int64_t kLine = 64;
+  const int64_t size = data_type_size(dst.type);
+  const int64_t bytes = count * size;
+  for (int64_t at = (m * dst.stride + n0) * size; rows > 0; --rows, at += dst.stride * size) {
+    for (int64_t line = 0; line < bytes; line += kLine) {
+      __builtin_prefetch(static_cast<std::byte*>(dst.data) + at + line, 1, 2);
+      if (dst.times != nullptr) {
+        __builtin_prefetch(static_cast<const std::byte*>(dst.times) + at + line, 0, 2);
+      }
+      if (dst.plus != nullptr) {
+        __builtin_prefetch(static_cast<const std::byte*>(dst.plus) + at + line, 0, 2);
+      }
+    }
+  }
+}
 
 void write_columns(const WqDst& dst, float* results, int64_t m, int64_t n0, int64_t count) {
   const int64_t at = m * dst.stride + n0;
   if (dst.function.run != nullptr) {
     dst.function.run(dst.function.context, results, count);
   }
-  combine(dst, results, at, count);
-  store(dst, results, at, count);
+  const ByType& elements = by_type(dst.type);
+  elements.combine(dst, results, at, count);
+  elements.store(dst, results, at, count);
 }
 
 void apply_operands(const WqDst& dst, int64_t M, int64_t N) {
   if (dst.times == nullptr && dst.plus == nullptr) {
     return;
   }
+  const ByType& elements = by_type(dst.type);
   const int64_t pieces = (N + kPiece - 1) / kPiece;
   for_each_piece(M * pieces, kThreadPieces, [&](int64_t piece) {
     const int64_t m = piece / pieces, n0 = piece % pieces * kPiece;
     const int64_t count = std::min(kPiece, N - n0), at = m * dst.stride + n0;
     std::array<float, kPiece> values;
-    for (int64_t j = 0; j < count; ++j) {
-      values[static_cast<size_t>(j)] = element_to_float(dst.data, dst.type, at + j);
-    }
-    combine(dst, values.data(), at, count);
-    store(dst, values.data(), at, count);
+    elements.load(dst, values.data(), at, count);
+    elements.combine(dst, values.data(), at, count);
+    elements.store(dst, values.data(), at, count);
   });
 }
 

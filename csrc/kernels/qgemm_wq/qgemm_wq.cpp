@@ -50,6 +50,12 @@ class Product {
       const int64_t count = at_once(tile);
       alignas(64) float sums_of_tiles[kWqTiles * kSums];
       std::fill_n(sums_of_tiles, count * kSums, 0.0f);  // K may be 0
+      if (rows_.tiles() > 1) {
+        const int64_t m = rows_.first_row(tile), last = tile + count - 1;
+        const int64_t n0 = panel * kWqColumns;
+        prefetch_columns(call_.dst, m, rows_.first_row(last) + rows_.rows(last) - m, n0,
+                         std::min(kWqColumns, weights_.N() - n0));
+      }
       kernels_.tile(rows_.by_panel(tile, count, weights_.panel(panel), sums_of_tiles));
       for (const int64_t end = tile + count; tile < end; ++tile) {
         store(sums_of_tiles + (count - (end - tile)) * kSums, tile, panel);
