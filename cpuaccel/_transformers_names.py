@@ -96,6 +96,8 @@ def get(name: str) -> Any:
     """
     module, _, attribute = _NAMES[name].path.partition(":")
     found: Any = sys.modules.get(module)
+    if found is None:
+        importlib.import_module(PACKAGE)  # the error of a missing package says so
     try:
         return getattr(found or importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -20,6 +20,8 @@ from cpuaccel.compile.passes.aliasing import attribute_of
 _torch: Any = torch  # its annotations lack what is used here
 
 _PLAIN = (Tensor, torch.nn.Parameter)
+_aten: Any = torch.ops.aten
+
 _CAST = _torch.ops.prims.convert_element_type.default
 
 
@@ -107,7 +109,7 @@ def _inlined(captured: GraphModule) -> Callable[..., Any] | None:
         elif node.target is _CAST:
             # torch runs a decomposition of it in Python in each call.
             copies[node] = graph.call_function(
-                _torch.ops.aten._to_copy.default,
+                _aten._to_copy.default,
                 (copies[node.args[0]],),
                 {"dtype": node.args[1]},
             )
