@@ -38,6 +38,8 @@ class Site:
     mask: str | None
     """The key of its mask, for models with several masks."""
     options: Mapping[str, Any]
+    is_cross: bool = False
+    """Whether it attends to an encoder's states (`cross_attention.py`)."""
 
     @functools.cached_property
     def is_direct(self) -> bool:
@@ -48,7 +50,14 @@ class Site:
             functions is not None
             and self.attend is functions.sdpa_attention_forward
             and not any(each for name, each in self.options.items() if name not in known)
+            and not (self.is_cross and self._is_causal)
         )
+
+    @property
+    def _is_causal(self) -> bool:
+        """Whether the attention function masks later positions if it gets no mask."""
+        found = self.options.get("is_causal")
+        return bool(getattr(self.module, "is_causal", True) if found is None else found)
 
 
 class Sites:
@@ -69,6 +78,8 @@ class CachedCall:
     cache: Any
     masks: Any
     """A mask, None, or a dictionary of them."""
+    encoded: Any = None
+    """The cache of an encoder's keys and values, which stays as it is."""
     _copy: Any = field(default=None, init=False)
     """The copy of the cache that a validation or a timing writes to."""
     _positions: Tensor | None = field(default=None, init=False)
@@ -87,8 +98,9 @@ class CachedCall:
         if are_plain() or not sites or not all(site.is_direct for site in sites):
             return
         self._opened, self._layers = self.cache, layers_in_place(self.cache)
+        encoded = [] if self.encoded is None else self.encoded.layers
         masks = [self.float_mask(self._mask_of(site)) for site in sites]
-        self._places = Places.taken(sites, self._layers, masks)
+        self._places = Places.taken(sites, self._layers, encoded, masks)
 
     def leave(self, *, failed: bool) -> None:
         """Let the cache hold what steps have written; nothing if the call has `failed`."""
@@ -96,7 +108,9 @@ class CachedCall:
             self._places.leave(failed=failed)
 
     def _mask_of(self, site: Site) -> Any:
-        return self.masks if site.mask is None else self.masks[site.mask]
+        if site.mask is None:
+            return None if site.is_cross else self.masks
+        return self.masks[site.mask]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
         """Return what attention number `number` returns: N x T x heads x head width.

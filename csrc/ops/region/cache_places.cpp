@@ -9,24 +9,23 @@ thread_local CachePlaces* t_places = nullptr;
 
 }  // namespace
 
-CachePlaces::CachePlaces(int64_t tokens, Tensors keys, Tensors values, Tensors key_scales,
-                         Tensors value_scales, Numbers begins, Numbers ends, const Tensors& masks,
-                         const Numbers& mask_of, const std::vector<double>& scales)
+CachePlaces::CachePlaces(int64_t tokens, Tensors keys, Tensors values, const Tensors& key_scales,
+                         const Tensors& value_scales, const Numbers& scales_of,
+                         const Numbers& begins, const Numbers& ends, const Tensors& masks,
+                         const Numbers& mask_of, const std::vector<double>& factors)
     : tokens_(tokens), done_(keys.size()) {
   const size_t count = keys.size();
-  TORCH_CHECK(values.size() == count && begins.size() == count && ends.size() == count &&
-                  mask_of.size() == count && scales.size() == count &&
-                  key_scales.size() == value_scales.size() &&
-                  (key_scales.empty() || key_scales.size() == count),
+  TORCH_CHECK(values.size() == count && scales_of.size() == count && begins.size() == count &&
+                  ends.size() == count && mask_of.size() == count && factors.size() == count,
               "CachePlaces: expected one of each for each of the ", count, " attentions");
+  const auto numbered = [](const Tensors& tensors, int64_t number) {
+    return number < 0 ? at::Tensor() : tensors.at(static_cast<size_t>(number));
+  };
   caches_.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const bool narrow = !key_scales.empty(), masked = mask_of[i] >= 0;
-    caches_.push_back({std::move(keys[i]), std::move(values[i]),
-                       narrow ? std::move(key_scales[i]) : at::Tensor(),
-                       narrow ? std::move(value_scales[i]) : at::Tensor(),
-                       masked ? masks.at(static_cast<size_t>(mask_of[i])) : at::Tensor(), begins[i],
-                       ends[i], static_cast<float>(scales[i]), false});
+    caches_.push_back({std::move(keys[i]), std::move(values[i]), numbered(key_scales, scales_of[i]),
+                       numbered(value_scales, scales_of[i]), numbered(masks, mask_of[i]), begins[i],
+                       ends[i], static_cast<float>(factors[i]), false});
   }
 }
 
@@ -55,11 +54,14 @@ void CachePlaces::forget() {
   }
 }
 
-bool CachePlaces::attend(size_t site, const AppendedHeads& heads) {
+bool CachePlaces::attend(size_t site, CallHeads heads) {
   if (t_places == nullptr || site >= t_places->caches_.size()) {
     return false;
   }
   const auto& cache = t_places->caches_[site];
+  if (!heads.appends && cache.keys.dim() == 4) {
+    heads.G = cache.keys.size(1);
+  }
   if (heads.T != t_places->tokens_ || mismatch(heads, cache) != nullptr) {
     return false;
   }
@@ -71,9 +73,10 @@ bool CachePlaces::attend(size_t site, const AppendedHeads& heads) {
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   using Places = CachePlaces;
   library.class_<Places>("CachePlaces")
-      .def(torch::init<int64_t, Places::Tensors, Places::Tensors, Places::Tensors, Places::Tensors,
-                       Places::Numbers, Places::Numbers, const Places::Tensors&,
-                       const Places::Numbers&, const std::vector<double>&>())
+      .def(torch::init<int64_t, Places::Tensors, Places::Tensors, const Places::Tensors&,
+                       const Places::Tensors&, const Places::Numbers&, const Places::Numbers&,
+                       const Places::Numbers&, const Places::Tensors&, const Places::Numbers&,
+                       const std::vector<double>&>())
       .def("enter", &Places::enter)
       .def("leave", &Places::leave);
 }

@@ -19,11 +19,13 @@ class CachePlaces final : public torch::CustomClassHolder {
   using Tensors = std::vector<at::Tensor>;
   using Numbers = std::vector<int64_t>;
 
-  // For calls of `tokens` tokens. One of each for each attention; no scales unless the caches are
-  // int8. `mask_of`: the number of its mask in `masks`, or -1.
-  CachePlaces(int64_t tokens, Tensors keys, Tensors values, Tensors key_scales,
-              Tensors value_scales, Numbers begins, Numbers ends, const Tensors& masks,
-              const Numbers& mask_of, const std::vector<double>& scales);
+  // For calls of `tokens` tokens. One of each for each attention. `scales_of`: the number of its
+  // cache's scales in `key_scales` and `value_scales`, -1: it is not int8. `mask_of`: the number
+  // of its mask in `masks`, or -1.
+  CachePlaces(int64_t tokens, Tensors keys, Tensors values, const Tensors& key_scales,
+              const Tensors& value_scales, const Numbers& scales_of, const Numbers& begins,
+              const Numbers& ends, const Tensors& masks, const Numbers& mask_of,
+              const std::vector<double>& factors);
   ~CachePlaces() override;
   CachePlaces(const CachePlaces&) = delete;
   CachePlaces& operator=(const CachePlaces&) = delete;
@@ -33,7 +35,8 @@ class CachePlaces final : public torch::CustomClassHolder {
   Numbers leave();
 
   // Computes an attention if the calling thread has entered places, and the cache takes the heads.
-  static bool attend(size_t site, const AppendedHeads& heads);
+  // G of heads that append nothing is the cache's.
+  static bool attend(size_t site, CallHeads heads);
 
  private:
   void forget();
