@@ -50,7 +50,9 @@ _NAMES: dict[str, _Name] = {
         "transformers.integrations.sdpa_attention:sdpa_attention_forward"
     ),
     # Masks
-    "create_bidirectional_mask": _Name("transformers.masking_utils:create_bidirectional_mask"),
+    "create_bidirectional_mask": _Name(
+        "transformers.masking_utils:create_bidirectional_mask", since="5.0"
+    ),
     "create_masks_for_generate": _Name("transformers.masking_utils:create_masks_for_generate"),
     # Outputs
     "BaseModelOutput": _Name("transformers.modeling_outputs:BaseModelOutput"),
@@ -63,7 +65,7 @@ DECODERS = (
 """The names that captures of decoders need."""
 DECODERS_WITH_ENCODERS = (
     *DECODERS,
-    *("EncoderDecoderCache", "create_bidirectional_mask", "BaseModelOutput"),
+    *("EncoderDecoderCache", "BaseModelOutput"),
 )
 """The names that captures of decoders with an encoder need."""
 

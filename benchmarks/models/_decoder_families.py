@@ -32,7 +32,7 @@ _T5 = {
     "num_heads": 4,
     "decoder_start_token_id": 0,
 }
-_WHISPER = {
+_BART = {
     "d_model": 64,
     "encoder_layers": 2,
     "decoder_layers": 2,
@@ -40,6 +40,11 @@ _WHISPER = {
     "decoder_attention_heads": 4,
     "encoder_ffn_dim": 96,
     "decoder_ffn_dim": 96,
+    "decoder_start_token_id": 2,
+    "forced_eos_token_id": None,
+}
+_WHISPER = {
+    **_BART,
     "num_mel_bins": 80,
     "decoder_start_token_id": 1,
     "suppress_tokens": None,
@@ -68,6 +73,14 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {**_EXPERTS, "head_dim": 16, "moe_intermediate_size": 32},
     ),
     "T5": ("T5Config", "T5ForConditionalGeneration", _T5),
+    "BART": ("BartConfig", "BartForConditionalGeneration", _BART),
+    "mBART": (
+        "MBartConfig",
+        "MBartForConditionalGeneration",
+        {**_BART, "scale_embedding": True},
+    ),
+    "Marian": ("MarianConfig", "MarianMTModel", {**_BART, "scale_embedding": True}),
+    "Pegasus": ("PegasusConfig", "PegasusForConditionalGeneration", _BART),
     "Whisper": ("WhisperConfig", "WhisperForConditionalGeneration", _WHISPER),
 }
 """The names of the config's and the model's class, and sizes beside `_SIZES`."""

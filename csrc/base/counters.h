@@ -42,7 +42,7 @@ namespace cpuaccel {
   op(embedding_bag) op(embedding_bag_backward) op(embedding_bag_weights_backward)                  \
   op(intx_embedding)                                                                               \
   /* others */                                                                                     \
-  op(graph_region) op(int_mm)
+  op(graph_region) op(int_mm) op(isin)
 // clang-format on
 
 enum class Op : int {

@@ -11,9 +11,10 @@
 // says, or without a mask all, or with `causal` positions up to used + t. The result is N x T x H x
 // E. int8 numbers are key / scale, rounded to nearest even, with scale = largest magnitude / 127.
 //
-// cpuaccel::cached_attention is the same in a captured decoder, whose calls know the cache: Python
-// computes it (cpuaccel/compile/capture/cached_attention.py), or a step of a plan does
-// (region/cached_attention_step.cpp).
+// cpuaccel::cached_attention is the same in a captured decoder, whose calls know the cache.
+// cpuaccel::cross_attention attends to a cache that stays as it is, of an encoder's states. Python
+// computes both (cpuaccel/compile/capture/cached_attention.py, cross_attention.py), or steps of a
+// plan do (region/cached_attention_step.cpp).
 #include "ops/cached_attention.h"
 
 #include <ATen/EmptyTensor.h>
@@ -49,19 +50,19 @@ kernels::AttentionMatrix cached_matrix(const at::Tensor& x, int64_t begin) {
           x.stride(3)};
 }
 
-bool is_cache_of(const AppendedHeads& heads, const at::Tensor& cache, const at::Tensor& scales,
+bool is_cache_of(const CallHeads& heads, const at::Tensor& cache, const at::Tensor& scales,
                  int64_t used) {
   const bool narrow = cache.scalar_type() == at::kChar;
   return cache.dim() == 4 && cache.size(0) == heads.N && cache.size(1) == heads.G &&
          cache.size(3) == heads.E && cache.stride(3) == 1 && used >= 0 &&
-         used + heads.T <= cache.size(2) && narrow == scales.defined() &&
+         used + heads.added() <= cache.size(2) && narrow == scales.defined() &&
          (narrow ? scales.scalar_type() == at::kFloat && scales.is_contiguous() &&
                        scales.sizes() == cache.sizes().slice(0, 3)
                  : is_gemm_type(cache.scalar_type()) &&
-                       data_type(cache.scalar_type()) == heads.key.type);
+                       data_type(cache.scalar_type()) == heads.query.type);
 }
 
-bool is_mask_of(const AppendedHeads& heads, const at::Tensor& mask, int64_t S) {
+bool is_mask_of(const CallHeads& heads, const at::Tensor& mask, int64_t S) {
   const auto fits = [&](int64_t dim, int64_t size) {
     return mask.size(dim) == size || mask.size(dim) == 1;
   };
@@ -111,7 +112,7 @@ void keep_row(const char* src, int64_t stride, int64_t E, int64_t bytes, char* d
   }
 }
 
-void keep(const AppendedHeads& heads, const kernels::AttentionMatrix& from, const at::Tensor& cache,
+void keep(const CallHeads& heads, const kernels::AttentionMatrix& from, const at::Tensor& cache,
           const at::Tensor& scales, int64_t used) {
   const auto* const src = static_cast<const char*>(from.data);
   auto* const dst = static_cast<char*>(cache.mutable_data_ptr());
@@ -166,15 +167,15 @@ at::Tensor call_of_op(const at::Tensor& query, const at::Tensor& key, const at::
   const at::Tensor rows = query.stride(3) == 1 ? query : query.contiguous();
   const int64_t N = rows.size(0), H = rows.size(1), T = rows.size(2), E = rows.size(3);
   const at::Tensor dst = at::detail::empty_cpu({N, T, H, E}, rows.scalar_type());
-  AppendedHeads heads{N,
-                      H,
-                      key.size(1),
-                      T,
-                      E,
-                      cached_matrix(rows, 0),
-                      cached_matrix(key, 0),
-                      cached_matrix(value, 0),
-                      {}};
+  CallHeads heads{N,
+                  H,
+                  key.size(1),
+                  T,
+                  E,
+                  cached_matrix(rows, 0),
+                  cached_matrix(key, 0),
+                  cached_matrix(value, 0),
+                  {}};
   heads.dst = {dst.mutable_data_ptr(), heads.query.type, dst.stride(0), dst.stride(2),
                dst.stride(1)};
   LayerCache cache{std::move(keys),
@@ -198,25 +199,28 @@ at::Tensor call_of_op(const at::Tensor& query, const at::Tensor& key, const at::
 
 }  // namespace
 
-const char* mismatch(const AppendedHeads& heads, const LayerCache& cache) {
-  if (cache.begin < 0 || cache.begin > cache.used ||
-      !is_cache_of(heads, cache.keys, cache.key_scales, cache.used) ||
+const char* mismatch(const CallHeads& heads, const LayerCache& cache) {
+  if (cache.begin < 0 || cache.begin + 1 > cache.used + heads.added() || heads.G <= 0 ||
+      heads.H % heads.G != 0 || !is_cache_of(heads, cache.keys, cache.key_scales, cache.used) ||
       !is_cache_of(heads, cache.values, cache.value_scales, cache.used) ||
       cache.keys.scalar_type() != cache.values.scalar_type()) {
     return "the cache is full, or its sizes or dtypes do not match the keys and values";
   }
-  if (cache.mask.defined() && !is_mask_of(heads, cache.mask, cache.used + heads.T - cache.begin)) {
+  if (cache.mask.defined() &&
+      !is_mask_of(heads, cache.mask, cache.used + heads.added() - cache.begin)) {
     return "the mask has other sizes than the scores";
   }
   return nullptr;
 }
 
-void attend_and_keep(const AppendedHeads& heads, const LayerCache& cache) {
-  keep(heads, heads.key, cache.keys, cache.key_scales, cache.used);
-  keep(heads, heads.value, cache.values, cache.value_scales, cache.used);
+void attend_and_keep(const CallHeads& heads, const LayerCache& cache) {
+  if (heads.appends) {
+    keep(heads, heads.key, cache.keys, cache.key_scales, cache.used);
+    keep(heads, heads.value, cache.values, cache.value_scales, cache.used);
+  }
   kernels::AttentionCall call;
   call.N = heads.N, call.H = heads.H, call.L = heads.T, call.E = heads.E;
-  call.S = cache.used + heads.T - cache.begin;
+  call.S = cache.used + heads.added() - cache.begin;
   call.group = heads.H / heads.G;
   call.query = heads.query;
   call.key = cached_matrix(cache.keys, cache.begin);
@@ -241,6 +245,7 @@ TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
       "values, int begin, int used, Tensor? mask, bool causal, float? scale, Tensor(c!)? "
       "key_scales=None, Tensor(d!)? value_scales=None) -> Tensor");
   library.def("cached_attention(Tensor query, Tensor key, Tensor value, int site) -> Tensor");
+  library.def("cross_attention(Tensor query, int site) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(cpuaccel, CPU, library) { library.impl("attend_and_keep_", call_of_op); }

@@ -21,16 +21,19 @@ struct LayerCache {
 };
 
 // The queries of a call, the keys and values that it appends, and its results.
-struct AppendedHeads {
+struct CallHeads {
   int64_t N = 0, H = 0, G = 0, T = 0, E = 0;   // G divides H
   kernels::AttentionMatrix query, key, value;  // of one type; elements of each query are adjacent
   kernels::AttentionDst dst;
+  bool appends = true;  // false: there are no keys and values, and the cache stays as it is
+
+  int64_t added() const { return appends ? T : 0; }
 };
 
 // Whether the cache takes these heads: null, or what does not match.
-const char* mismatch(const AppendedHeads& heads, const LayerCache& cache);
+const char* mismatch(const CallHeads& heads, const LayerCache& cache);
 
 // Appends and attends. Nothing mismatches.
-void attend_and_keep(const AppendedHeads& heads, const LayerCache& cache);
+void attend_and_keep(const CallHeads& heads, const LayerCache& cache);
 
 }  // namespace cpuaccel::ops

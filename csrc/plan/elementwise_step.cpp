@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,8 @@ class Program {
     }
     program_.operands.push_back(result);
   }
+  // An f32 number in memory.
+  void add_number() { program_.operands.push_back({DataType::f32, {}}); }
   void add(kernels::ElementwiseStep step) { program_.steps.push_back(step); }
 
   ElementwiseProgram done() && {
@@ -131,6 +134,19 @@ std::unique_ptr<KernelStep> step_of(ElementwiseProgram program, std::vector<Id> 
         std::ranges::copy(in, operands.begin());
         kernels::elementwise(program, std::span(operands).first(in.size()), out[0]);
       });
+}
+
+// The operand in whose place the result may be written.
+std::optional<Id> overwritten_by(const Building& building, Id dst, const TensorDesc& layout,
+                                 std::span<const Id> operands) {
+  std::optional<Id> found;
+  for (const Id id : operands) {
+    if (building.type(id) == building.type(dst) && same_layout(building.desc(id), layout) &&
+        building.may_overwrite(dst, id)) {
+      found = id;
+    }
+  }
+  return found;
 }
 
 // What operations read that is not a result of those before them.
@@ -181,17 +197,37 @@ DeclineReason add_elementwise(Building& building, std::span<const Operation> ope
                  attribute(operation.attributes, "max", 0.0f)});
     numbers.emplace(operation.outputs[0], numbers.size());
   }
-  std::optional<Id> overwritten;
-  for (const Id id : operands) {
-    if (building.type(id) == building.type(dst) && same_layout(building.desc(id), layout) &&
-        building.may_overwrite(dst, id)) {
-      overwritten = id;
-    }
-  }
+  const auto overwritten = overwritten_by(building, dst, layout, operands);
   auto step = step_of(std::move(program).done(), operands, dst, std::move(layout));
   step->overwritten = overwritten;
   building.add(std::move(step));
   return kAdded;
+}
+
+void add_scale(Building& building, const Region&, const Operation& operation) {
+  const std::vector<Id> src{operation.inputs[0]};
+  const Id dst = operation.outputs[0];
+  const DataType type = building.type(src[0]);
+  const auto& sizes = building.desc(src[0]).sizes;
+  if (!is_f32_or_half(type) || building.type(dst) != type || sizes.size() > kElementwiseDims) {
+    throw std::runtime_error("scale: no float, or too many dimensions");
+  }
+  auto layout = dst_layout(building, src, sizes);
+  Program program(building, layout, type);
+  program.add(src[0]);
+  program.add_number();
+  program.add({ElementwiseOp::multiply, 0, 1});
+  const auto overwritten = overwritten_by(building, dst, layout, src);
+  auto step =
+      std::make_unique<KernelStep>(src, dst, std::move(layout),
+                                   [program = std::move(program).done(),
+                                    factor = attribute(operation.attributes, "factor", 1.0f)](
+                                       std::span<void* const> in, std::span<void* const> out) {
+                                     const std::array<const void*, 2> operands{in[0], &factor};
+                                     kernels::elementwise(program, operands, out[0]);
+                                   });
+  step->overwritten = overwritten;
+  building.add(std::move(step));
 }
 
 Id dense_copy(Building& building, Id id, const TensorDesc& desc) {

@@ -12,6 +12,9 @@ namespace cpuaccel::plan {
 // before it. Only the last result is written. The reason if it cannot.
 DeclineReason add_elementwise(Building& building, std::span<const Operation> operations);
 
+// The kind of op `scale` (step_registry.h).
+void add_scale(Building& building, const Region& region, const Operation& operation);
+
 // with_layout for a dense layout, also of a type that oneDNN cannot copy.
 Id dense_copy(Building& building, Id id, const TensorDesc& desc);
 

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "plan/elementwise_step.h"
 #include "plan/gated_product_step.h"
 #include "plan/norm_step.h"
 #include "plan/rotary_step.h"
@@ -18,6 +19,7 @@ std::map<std::string_view, AddSteps>& registered_kinds() {
       {"permute", add_view_op},
       {"rms_norm", add_rms_norm},
       {"rotary", add_rotary},
+      {"scale", add_scale},
       {"slice", add_view_op},
       {"slice_scatter", add_slice_scatter},
       {"view", add_view_op},

@@ -1,4 +1,4 @@
-"""Rows of float matrix products, convolutions, pools, activations and attention."""
+"""Rows of float matrix products, convolutions, pools, activations and attention; and of isin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from calls._row import FLOATS, PLAIN, Row, Sample
+from calls._row import FLOATS, INTEGERS, PLAIN, Row, Sample
 from calls._values import values
 
 
@@ -181,6 +181,14 @@ def _silu(dtype: torch.dtype) -> list[Sample]:
     ]
 
 
+def _isin(dtype: torch.dtype) -> list[Sample]:
+    return [
+        Sample((values(7, 33, dtype=dtype), values(5, dtype=dtype, seed=1))),
+        Sample((values(40, dtype=dtype), values(2, dtype=dtype, seed=1)), {"invert": True}),
+        Sample((values(0, 3, dtype=dtype), values(4, dtype=dtype)), kind="empty"),
+    ]
+
+
 def _attention(dtype: torch.dtype) -> list[Sample]:
     q, k, v = (values(2, 3, 12, 16, dtype=dtype, seed=seed) for seed in range(3))
     mask = values(2, 1, 12, 12, dtype=dtype, seed=3)
@@ -272,6 +280,7 @@ ROWS = (
     Row("conv2d_depthwise", _convolution(2, False, groups=8), "aten::convolution"),
     Row("max_pool2d", _max_pool, "aten::max_pool2d_with_indices", dtypes=(*FLOATS, torch.int64)),
     Row("silu", _silu, "aten::silu", dtypes=PLAIN),
+    Row("isin", _isin, "aten::isin.Tensor_Tensor", dtypes=(*INTEGERS, torch.float64)),
     Row(
         "attention",
         _attention,

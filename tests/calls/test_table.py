@@ -71,7 +71,8 @@ _BY_CPU = ("attention", "conv", "max_pool2d", "prepacked")
 )
 def test_samples_run_on_cpuaccel(row: Row) -> None:
     """Without such a sample the table would not test a kernel."""
-    dtype = next(d for d in (torch.float32, torch.quint8) if d in row.dtypes)
+    kinds = (torch.float32, torch.quint8, torch.int64)
+    dtype = next(each for each in kinds if each in row.dtypes)
     with on(row.provider):
         samples = [sample for sample in row.samples(dtype) if sample.kind == "plain"]
         with counted() as counts:

@@ -43,29 +43,29 @@ _DIRECT = _sites()
 _PLAIN = _sites(lambda *given, **options: sdpa_attention_forward(*given, **options))
 
 
-_KIND = "cached_attention"
 _TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
-def _by_step(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Run attention number 0 as the step of a plan."""
-    given, width = (query, key, value), query.shape[-1]
-    result = (query.shape[0], query.shape[2], query.shape[1], width)
+def _by_step(*given: Tensor, name: str = "cached_attention", site: int = 0) -> Tensor:
+    """Run an attention as the step of a plan."""
+    query, count = given[0], len(given)
+    result = (query.shape[0], query.shape[2], query.shape[1], query.shape[3])
     shapes = [each.shape for each in given] + [result]
     kind = _TYPES[query.dtype]
     lines = [f"value {i} {kind} {'x'.join(map(str, shape))}" for i, shape in enumerate(shapes)]
+    inputs = " ".join(map(str, range(count)))
     text = "\n".join(
         [
-            f"graph 1 attention {kind} {shapes}",
+            f"graph 1 {name} {kind} {shapes}",
             *lines,
-            "input 0 1 2",
-            "output 3 contiguous",
+            f"input {inputs}",
+            f"output {count} contiguous",
             "partition",
-            f"op {_KIND} in 0 1 2 out 3 site=i:0",
+            f"op {name} in {inputs} out {count} site=i:{site}",
         ]
     )
-    op = ["cpuaccel.cached_attention.default", [{"value": i} for i in range(3)] + [0], {}]
-    by_torch = json.dumps({"ops": [op], "outputs": [[3, False]]})
+    op = [f"cpuaccel.{name}.default", [{"value": i} for i in range(count)] + [site], {}]
+    by_torch = json.dumps({"ops": [op], "outputs": [[count, False]]})
     found: list[Tensor] = torch.ops.cpuaccel.graph_region(list(given), [], text, by_torch)
     return found[0]
 

@@ -1,4 +1,4 @@
-"""Steps between the products of decoders: RMS norm, rotary embedding, gated products.
+"""Steps between the products of decoders: RMS norm, rotary embedding, gated products, scales.
 
 The nets are written as transformers writes them.
 """
@@ -232,6 +232,26 @@ def test_gated_products(function: Callable[[Tensor], Tensor], dtype: torch.dtype
 
     x = torch.randn(3, 5, 2 * WIDTH).to(dtype)
     assert "gated_product" in _alone(Net(forward), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("factor", [0.125, 1 / 3, -2, float("inf")])
+def test_products_with_a_number(factor: float, dtype: torch.dtype) -> None:
+    x = torch.randn(3, 2, 5, WIDTH).to(dtype)
+    for given in (x, x.transpose(1, 2), x[..., 3:]):
+        assert "scale" in _alone(Net(lambda _, x: x * factor), given, atol=0)
+
+
+def test_a_scale_between_layers_is_in_their_plan() -> None:
+    model = Net(lambda self, x: self.last((self.first(x) * 0.3).view(6, 2, -1).transpose(0, 1)),
+                first=nn.Linear(WIDTH, WIDTH), last=nn.Linear(WIDTH // 2, 8))  # fmt: skip
+    assert "scale" in _steps(model, torch.randn(6, WIDTH))
+
+
+def test_products_with_a_large_number_stay_right() -> None:
+    model = Net(lambda self, x: self.last(self.first(x) * 1e300),
+                first=nn.Linear(WIDTH, WIDTH), last=nn.ReLU())  # fmt: skip
+    _steps(model, torch.randn(2, WIDTH))
 
 
 def test_gelu_as_a_formula_is_one_op() -> None:

@@ -18,6 +18,7 @@ pytestmark = needs_onednn
 KERNELS = {
     "attention": ("attention",),
     "cached_attention": ("attention",),
+    "cross_attention": ("attention",),
     "dequantize": ("dequantize",),
     "gated_product": ("gated_product", "eltwise_f32"),
     "int8_linear": ("quantize_by_row", "qgemm", "gemm_w8", "eltwise_f32"),
@@ -38,6 +39,7 @@ KERNELS = {
     "quantize": ("quantize",),
     "rms_norm": ("rms_norm",),
     "rotary": ("rotary",),
+    "scale": ("elementwise",),
     "slice": (),  # another view, or oneDNN's reorder
     "slice_scatter": (),  # bytes
     "view": (),  # another view, or oneDNN's reorder
@@ -47,6 +49,7 @@ KERNELS = {
 ELSEWHERE = {
     "attention": "test_transformers.py",
     "cached_attention": "test_cache_room.py",
+    "cross_attention": "test_cross_attention.py",
     "gated_product": "test_decoder_steps.py",
     "int8_linear": "../torchao_int8/test_plans.py",
     "intx_linear": "../torchao_intx/test_plans.py",
@@ -54,6 +57,7 @@ ELSEWHERE = {
     "q_linear_dynamic": "test_int8.py",
     "rms_norm": "test_decoder_steps.py",
     "rotary": "test_decoder_steps.py",
+    "scale": "test_decoder_steps.py",
     "slice_scatter": "test_mutations.py",
 }
 

@@ -9,7 +9,11 @@ import torch
 from torch import Tensor
 
 import cpuaccel
+from benchmarks.models import _decoder_families
 from compile._compiled import needs_onednn
+from cpuaccel.compile.capture.cached_attention import CachedCall
+from cpuaccel.compile.capture.cross_attention import CrossCall
+from cpuaccel.compile.capture.repeated_layers import RepeatedLayers
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.seq2seq_models import Seq2SeqPlans
 
@@ -186,6 +190,78 @@ def test_whisper() -> None:
     assert set(captures) == {
         *("encoder: forward", "keys of the encoder", "prompts", "steps of 1", "steps of 2")
     }
+
+
+@pytest.mark.parametrize("family", ["BART", "mBART", "Marian", "Pegasus"])
+def test_decoders_that_read_positions_from_the_cache(family: str) -> None:
+    model = _decoder_families.build(family)
+    fast = cpuaccel.optimize(model, time_budget=0)
+    texts = _texts(2, 12)
+    mask = torch.ones_like(texts)
+    mask[0, 7:] = 0
+    for options in ({}, {"attention_mask": mask}, {"num_beams": 2}, {"do_sample": True}):
+        for count in (2, 1):
+            given = {name: each[:count] if name == "attention_mask" else each
+                     for name, each in options.items()}  # fmt: skip
+            _assert_same_tokens(model, fast, texts[:count], min_new_tokens=64, **given)
+    start = _texts(1, 20)
+    for length in (20, 17):
+        given = {"decoder_input_ids": start[:, :length], "max_new_tokens": 30}
+        _assert_same_tokens(model, fast, texts[:1], **given)
+    assert not _fallbacks()
+    captures = _plans(fast).captures()
+    assert {"encoder: forward", "keys of the encoder", "prompts", "steps of 1"} <= captures.keys()
+
+
+def test_the_layers_of_a_decoder_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
+    paste = RepeatedLayers.paste
+
+    def counted(self: Any, graph: Any) -> None:
+        paste(self, graph)
+        copied.append(len(self._copies))
+
+    monkeypatch.setattr(RepeatedLayers, "paste", counted)
+    model = _decoder_families.build("BART", decoder_layers=4, encoder_layers=1, num_hidden_layers=1)
+    fast = cpuaccel.optimize(model, time_budget=0, sizes_budget=0)
+    _assert_same_tokens(model, fast, _texts(), max_new_tokens=8, min_new_tokens=8)
+    assert 3 in copied
+    sites = _plans(fast)._decoder.sites.found
+    assert [site.is_cross for site in sites] == [False, True] * 4
+    assert [site.layer for site in sites] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_steps_need_no_python_for_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _whisper()
+    fast = cpuaccel.optimize(model, time_budget=0)
+    sound, given = torch.randn(1, 8, 40), {"max_new_tokens": 20, "min_new_tokens": 20}
+    expected = _tokens(model, sound, **given)
+    _tokens(fast, sound, **given)
+    calls: list[str] = []
+    for kind in (CachedCall, CrossCall):
+        attend = kind.attend
+
+        def counted(self: Any, query: Tensor, *rest: Any, attend: Any = attend) -> Tensor:
+            calls.append(type(self).__name__)
+            return attend(self, query, *rest)
+
+        monkeypatch.setattr(kind, "attend", counted)
+    assert torch.equal(_tokens(fast, sound, **given), expected)
+    layers = model.config.decoder_layers
+    # The start tokens and the first step, for which the cache has no room yet.
+    assert len(calls) <= 2 * 2 * layers
+
+
+def test_tokens_that_are_a_slice(pair: tuple[Any, Any]) -> None:
+    model, fast = pair
+    source, tokens = _texts(2), _texts(2, 9)
+    with torch.no_grad():
+        for end in (1, 4, 7):
+            given = {"input_ids": source, "decoder_input_ids": tokens[:, end - 1 : end]}
+            torch.testing.assert_close(fast(**given).logits, model(**given).logits)
+    assert not _fallbacks()
+    made = _plans(fast).captures()["steps of 2"]
+    assert len(made.verdicts) == 1
 
 
 def test_what_no_capture_runs_is_counted(pair: tuple[Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Cases of float convolutions, pooling, silu and attention."""
+"""Cases of float convolutions, pooling, silu, attention and isin."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,6 +73,11 @@ _ATTENTION = (
     *((1, 1, 1, 1, 8), (1, 2, 4, 4, 16), (1, 12, 16, 16, 64), (1, 12, 128, 128, 64)),
     *((1, 12, 384, 384, 64), (8, 12, 128, 128, 64), (1, 12, 1, 512, 64), (1, 8, 1024, 77, 40)),
 )
+# elements, others, the range of both
+_ISIN = (
+    *((1, 1, 100), (1, 9, 50_000), (32, 4, 50_000), (1000, 1, 1000), (1000, 300, 2**60)),
+    *((51_864, 90, 50_000), (51_864, 2, 50_000), (1_000_000, 100_000, 2**60)),
+)
 _GROUPED_ATTENTION = ((1, 14, 1, 128, 64), (1, 14, 1, 2048, 64), (2, 8, 200, 200, 128))
 
 
@@ -90,6 +95,8 @@ def cases() -> Iterator[Case]:
         for dtype in (torch.float32, torch.bfloat16):
             yield _silu(size, dtype)
         yield _silu_in_place(size)
+    for case in _ISIN:
+        yield _isin(*case)
     for pool in _POOLS:
         for name, layout in _LAYOUTS.items():
             yield _max_pool(pool, torch.float32, layout, name)
@@ -126,6 +133,16 @@ def _silu_in_place(size: tuple[int, ...]) -> Case:
         return partial(_aten.silu_, torch.full(size, 50.0))
 
     return Case("aten::silu_", "CPU", f"f32 {sizes(size)}", make)
+
+
+def _isin(elements: int, others: int, below: int) -> Case:
+    def make() -> Runner:
+        generator = torch.Generator().manual_seed(0)
+        a, b = (torch.randint(below, (n,), generator=generator) for n in (elements, others))
+        return partial(torch.isin, a, b)
+
+    label = f"i64 {elements} among {others}, below {below:.0e}"
+    return Case("aten::isin.Tensor_Tensor", "CPU", label, make)
 
 
 def _max_pool(

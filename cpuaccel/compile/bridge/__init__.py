@@ -37,7 +37,9 @@ from cpuaccel.compile.bridge.translation import Translation
 VIEW_OPS = shapes.VIEW_OPS
 MUTATIONS = mutations.MUTATIONS
 _INTEGER_LINEAR = int8_linear.KINDS | intx_linear.KINDS
-DECODER_STEPS = rms_norm.KINDS | rotary.KINDS | gated_product.KINDS | cached_attention.KINDS
+DECODER_STEPS = frozenset().union(
+    *(each.KINDS for each in (rms_norm, rotary, gated_product, cached_attention, elementwise))
+)
 """Kinds of ops between the products of a decoder."""
 CPUACCEL_OPS = (
     VIEW_OPS | MUTATIONS | attention.KINDS | quantized.OPS | _INTEGER_LINEAR | DECODER_STEPS

@@ -10,6 +10,7 @@ import torch
 from torch.fx import Node
 
 from cpuaccel.compile.bridge._arguments import (
+    STEP_DTYPES,
     arguments_of,
     common_float_dtype,
     only_user,
@@ -18,6 +19,9 @@ from cpuaccel.compile.bridge._arguments import (
 from cpuaccel.compile.bridge.translation import Fallback, Translation, value_of
 
 _aten: Any = torch.ops.aten
+
+KINDS = frozenset({"scale"})
+"""Kinds of ops that cpuaccel runs: csrc/plan/elementwise_step.h."""
 
 Attributes = Callable[[dict[str, Any]], dict[str, float]]
 
@@ -100,6 +104,9 @@ def _binary(kind: str) -> Any:
     def translate(translation: Translation, node: Node) -> None:
         given = arguments_of(node)
         a, b = given["self"], given["other"]
+        if kind == "Multiply" and type(b) in (int, float):
+            _scale(translation, node, a, b)
+            return
         if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
             raise Fallback("alpha is not 1, or rounding_mode")
         if a is b and kind == "Multiply":
@@ -129,6 +136,14 @@ def _binary(kind: str) -> Any:
         )
 
     return translate
+
+
+def _scale(translation: Translation, node: Node, src: Any, factor: float) -> None:
+    """Translate the product of a tensor and a number."""
+    if common_float_dtype(translation, src, node) not in STEP_DTYPES:
+        raise Fallback("a dtype that steps do not have")
+    translation.begin([node], node)
+    translation.op("scale", [translation.read(src)], node, factor=float(factor))
 
 
 def _is_fusible_function_of(translation: Translation, node: Node, source: Node) -> bool:

@@ -38,15 +38,21 @@ class Site:
     mask: str | None
     """The key of its mask, for models with several masks."""
     options: Mapping[str, Any]
+    is_cross: bool = False
+    """Whether it attends to an encoder's states (`cross_attention.py`)."""
 
     @functools.cached_property
     def is_direct(self) -> bool:
         """Whether cpuaccel's kernel does what the attention function does, for few tokens."""
         known = {"scaling", "sliding_window", "is_causal"}
-        return self.attend is _transformers_names.sdpa_attention_forward and not any(
-            isinstance(each, Tensor) or each
-            for name, each in self.options.items()
-            if name not in known
+        return (
+            self.attend is _transformers_names.sdpa_attention_forward
+            and not any(
+                isinstance(each, Tensor) or each
+                for name, each in self.options.items()
+                if name not in known
+            )
+            and not (self.is_cross and self._is_causal)
         )
 
     def is_like(self, other: Site) -> bool:
@@ -55,7 +61,14 @@ class Site:
             {name: None if isinstance(each, Tensor) else each for name, each in options.items()}
             for options in (self.options, other.options)
         )
-        return (self.attend, self.mask, mine) == (other.attend, other.mask, others)
+        kind, of_other = ((each.attend, each.mask, each.is_cross) for each in (self, other))
+        return kind == of_other and mine == others
+
+    @property
+    def _is_causal(self) -> bool:
+        """Whether the attention function masks later positions if it gets no mask."""
+        found = self.options.get("is_causal")
+        return bool(getattr(self.module, "is_causal", True) if found is None else found)
 
 
 class Sites:
@@ -76,6 +89,8 @@ class CachedCall:
     cache: Any
     masks: Any
     """A mask, None, or a dictionary of them."""
+    encoded: Any = None
+    """The cache of an encoder's keys and values, which stays as it is."""
     _copy: Any = field(default=None, init=False)
     """The copy of the cache that a validation or a timing writes to."""
     _positions: Tensor | None = field(default=None, init=False)
@@ -94,8 +109,9 @@ class CachedCall:
         if are_plain() or not sites or not all(site.is_direct for site in sites):
             return
         self._opened, self._layers = self.cache, layers_in_place(self.cache)
+        encoded = [] if self.encoded is None else self.encoded.layers
         masks = [self.float_mask(self._mask_of(site)) for site in sites]
-        self._places = Places.taken(self.cache, sites, self._layers, masks)
+        self._places = Places.taken(self.cache, sites, self._layers, encoded, masks)
 
     def leave(self, *, failed: bool) -> None:
         """Let the cache hold what steps have written; nothing if the call has `failed`."""
@@ -103,7 +119,9 @@ class CachedCall:
             self._places.leave(self.cache, failed=failed)
 
     def _mask_of(self, site: Site) -> Any:
-        return self.masks if site.mask is None else self.masks[site.mask]
+        if site.mask is None:
+            return None if site.is_cross else self.masks
+        return self.masks[site.mask]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
         """Return what attention number `number` returns: N x T x heads x head width.

@@ -33,7 +33,7 @@ class CrossCall:
     """The biases by position, by the id of the module that computes them."""
 
     def attend(self, query: Tensor, number: int) -> Tensor:
-        """Return what cross-attention number `number` returns: N x T x heads x head width."""
+        """Return what attention number `number` returns: N x T x heads x head width."""
         site = self.sites.found[number]
         layer = self.cache.layers[site.layer]
         mask = None if site.mask is None else self.mask
@@ -91,7 +91,6 @@ def _attend(query: Tensor, site: int) -> Tensor:
 _torch_library: Any = torch.library  # its annotations are incomplete
 
 _library = _torch_library.Library("cpuaccel", "FRAGMENT")
-_library.define("cross_attention(Tensor query, int site) -> Tensor")
 _library.impl("cross_attention", _attend, "CPU")
 
 

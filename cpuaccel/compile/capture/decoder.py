@@ -116,19 +116,35 @@ def mask_mark() -> Tensor:
     return torch.ones((1, 1, 1, 1), dtype=torch.bool)
 
 
-class _Trace:
-    """What the attentions of one call hand to the cache and to the attention function."""
+class TracedSites:
+    """The attentions of one call, by their numbers: layers that repeat are traced once."""
 
-    def __init__(self, marks: dict[str | None, Tensor], known: list[Site]) -> None:
+    def __init__(self, known: list[Site]) -> None:
         """`known`: the attentions that an earlier call has found."""
         self.sites: list[Site] = []
         self._known = known
-        self._marks = marks
         self._updated: tuple[int, Any, Any] = (-1, None, None)
 
     def update(self, key: Tensor, value: Tensor, layer: int) -> None:
-        """Take what an attention gives to the cache."""
+        """Take what an attention gives to the decoder's own cache."""
         self._updated = (layer, key, value)
+
+    def taken(self, key: Any, value: Any) -> int:
+        """Return the layer of the cache that an attention gave its keys and values to last.
+
+        Raises:
+            Unsupported: the attention reads others.
+        """
+        layer, updated_key, updated_value = self._updated
+        self._updated = (-1, None, None)
+        if updated_key is not key or updated_value is not value:
+            raise Unsupported("an attention reads other keys than the cache returns")
+        return layer
+
+    def add(self, site: Site) -> int:
+        """Return the number of one more attention."""
+        self.sites.append(site)
+        return len(self.sites) - 1
 
     def count(self) -> int:
         """Return how many attentions the call has reached."""
@@ -142,22 +158,25 @@ class _Trace:
                 raise Unsupported("layers that repeat have different attentions")
             self.sites.append(site)
 
+
+class _Trace(TracedSites):
+    """What the attentions of one call hand to the cache and to the attention function."""
+
+    def __init__(self, marks: dict[str | None, Tensor], known: list[Site]) -> None:
+        super().__init__(known)
+        self._marks = marks
+
     def attend(
         self, module: Any, query: Tensor, key: Any, value: Any, mask: Any, options: Any
     ) -> Tensor:
         """Take what an attention gives to the attention function, and return its result."""
-        layer, updated_key, updated_value = self._updated
-        self._updated = (-1, None, None)
-        if updated_key is not key or updated_value is not value:
-            raise Unsupported("an attention reads other keys than the cache returns")
+        layer = self.taken(key, value)
         names = [name for name, mark in self._marks.items() if mark is mask]
         if not names:
             raise Unsupported("an attention has another mask than transformers makes for the model")
         kept = plain_options(options, module)
-        self.sites.append(Site(module, attention_of(module), layer, names[0], kept))
-        attended: Tensor = torch.ops.cpuaccel.cached_attention(
-            query, key, value, len(self.sites) - 1
-        )
+        number = self.add(Site(module, attention_of(module), layer, names[0], kept))
+        attended: Tensor = torch.ops.cpuaccel.cached_attention(query, key, value, number)
         return attended
 
 
@@ -227,7 +246,16 @@ def replace_attention(model: nn.Module) -> None:
 
 
 def _attend(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
+    return running_trace().attend(module, query, key, value, mask, options), None
+
+
+def running_trace() -> Any:
+    """Return the trace of the call that runs (`tracing`).
+
+    Raises:
+        Unsupported: there is none.
+    """
     trace = _trace.get()
     if trace is None:
         raise Unsupported("its attention is called outside of a capture")
-    return trace.attend(module, query, key, value, mask, options), None
+    return trace

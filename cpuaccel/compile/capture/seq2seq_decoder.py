@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from cpuaccel import _transformers_names
 from cpuaccel._modules import structure_of
-from cpuaccel.compile.capture.cached_attention import Site, Sites
+from cpuaccel.compile.capture import repeated_layers
+from cpuaccel.compile.capture.cached_attention import Site, Sites, caches_need_positions
 from cpuaccel.compile.capture.cross_attention import BiasedAttention
 from cpuaccel.compile.capture.decoder import (
+    TracedSites,
     Unsupported,
     attention_of,
     cache_argument,
@@ -24,8 +26,10 @@ from cpuaccel.compile.capture.decoder import (
     passing_cache,
     plain_options,
     replace_attention,
+    running_trace,
     tracing,
 )
+from cpuaccel.compile.common.context_values import holding
 
 SELF, CROSS = "self", "cross"
 """The masks of a decoder."""
@@ -37,29 +41,28 @@ class Seq2SeqDecoder(nn.Module):
     It holds the tensors of `model`. Its calls run inside `cached_call` and `cross_call`.
     """
 
-    counts_each_layer = True
-    """Its traces number the attentions as the layers are called, so each layer has to be traced."""
-
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = structure_of(model)
         self.cache_name = cache_argument(type(model))
-        self.has_positions = "decoder_position_ids" in _parameters_of(model)
-        self.sites, self.cross_sites = Sites(), Sites()
+        self.has_positions = takes_positions(model)
+        self.sites = Sites()
         self.mask_names = (SELF, CROSS)
         replace_attention(self.model)
+        _replace_positions(self)
         self._biases = _marked_biases(self.model)
         self.training = model.training
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Return the scores of all tokens."""
         is_first = not self.sites.found
-        trace = _Trace(self._biases, is_first)
-        if is_first:  # the ops read them in this call
-            self.sites.found, self.cross_sites.found = trace.sites, trace.cross_sites
+        trace = _Trace(self._biases, self.sites.found, is_first)
+        if is_first:
+            self.sites.found = trace.sites  # the ops read them in this call
         mark = torch.empty((tokens.shape[0], 1, 1))
-        scores: Tensor = _call(self, tokens, positions, mark, trace).logits
-        if not trace.is_like(self.sites, self.cross_sites):
+        with holding(repeated_layers.numbers, trace):
+            scores: Tensor = _call(self, tokens, positions, mark, trace).logits
+        if len(trace.sites) != len(self.sites.found):
             raise Unsupported("its calls have different numbers of attentions")
         return scores
 
@@ -72,6 +75,7 @@ class CrossKeys(nn.Module):
     """
 
     counts_each_layer = True
+    """Its result has the keys of each layer, so each layer has to be traced."""
     does_more_than_its_graph = True
     """A capture of it runs even if no op is cpuaccel's: it has the layers' products alone."""
 
@@ -79,8 +83,9 @@ class CrossKeys(nn.Module):
         super().__init__()
         self.model = structure_of(model)
         self.cache_name = cache_argument(type(model))
-        self.has_positions = "decoder_position_ids" in _parameters_of(model)
+        self.has_positions = takes_positions(model)
         replace_attention(self.model)
+        _replace_positions(self)
         self.training = model.training
 
     def forward(self, states: Tensor) -> list[Tensor]:
@@ -95,11 +100,12 @@ class CrossKeys(nn.Module):
 
 def _call(module: Any, tokens: Tensor, positions: Tensor, states: Tensor, trace: Any) -> Any:
     given = {"decoder_position_ids": positions} if module.has_positions else {}
+    trace.positions = positions
     with tracing(trace):
         return module.model(
             decoder_input_ids=tokens,
             encoder_outputs=_transformers_names.BaseModelOutput(last_hidden_state=states),
-            attention_mask=trace.cross_mark,
+            attention_mask=None if caches_need_positions() else trace.cross_mark,
             decoder_attention_mask=trace.self_mark,
             use_cache=True,
             **{module.cache_name: _passing_caches(trace)},
@@ -107,50 +113,34 @@ def _call(module: Any, tokens: Tensor, positions: Tensor, states: Tensor, trace:
         )
 
 
-class _Trace:
+class _Trace(TracedSites):
     """What the attentions of one call of a decoder hand to the attention function."""
 
-    def __init__(self, biases: list[_Bias], is_first: bool) -> None:
-        self.sites: list[Site] = []
-        self.cross_sites: list[Site] = []
+    def __init__(self, biases: list[_Bias], known: list[Site], is_first: bool) -> None:
+        super().__init__(known)
         self.self_mark, self.cross_mark = mask_mark(), mask_mark()
         self.cross_keys = torch.empty((1, 1, 1, 1))
         self.is_filled = True
         self._is_first = is_first
-        self._updated: tuple[int, Any, Any] = (-1, None, None)
         self._biases = biases
-
-    def is_like(self, sites: Sites, cross_sites: Sites) -> bool:
-        """Say whether the call had as many attentions as an earlier call."""
-        numbers = len(self.sites), len(self.cross_sites)
-        return numbers == (len(sites.found), len(cross_sites.found))
-
-    def update(self, key: Tensor, value: Tensor, layer: int) -> None:
-        """Take what an attention gives to the decoder's own cache."""
-        self._updated = (layer, key, value)
 
     def attend(
         self, module: Any, query: Tensor, key: Any, value: Any, mask: Any, options: Any
     ) -> Tensor:
         """Take what an attention gives to the attention function, and return its result."""
-        layer, updated_key, updated_value = self._updated
-        self._updated = (-1, None, None)
         attend, options = self._function(module, dict(options))
         attended: Tensor
         if key is self.cross_keys and value is self.cross_keys:
             if mask is not None and mask is not self.cross_mark:
                 raise Unsupported("a cross-attention has another mask than the encoder's")
             name = None if mask is None else CROSS
-            self.cross_sites.append(Site(module, attend, module.layer_idx, name, options))
-            number = len(self.cross_sites) - 1
+            number = self.add(Site(module, attend, module.layer_idx, name, options, True))
             attended = torch.ops.cpuaccel.cross_attention(query, number)
             return attended
-        if updated_key is not key or updated_value is not value:
-            raise Unsupported("an attention reads other keys than the cache returns")
+        layer = self.taken(key, value)
         if mask is not self.self_mark:
             raise Unsupported("an attention has another mask than transformers makes for the model")
-        self.sites.append(Site(module, attend, layer, SELF, options))
-        number = len(self.sites) - 1
+        number = self.add(Site(module, attend, layer, SELF, options))
         attended = torch.ops.cpuaccel.cached_attention(query, key, value, number)
         return attended
 
@@ -173,6 +163,7 @@ class _KeysTrace:
     def __init__(self) -> None:
         self.found: list[tuple[int, Tensor, Tensor]] = []
         self.self_mark, self.cross_mark = mask_mark(), mask_mark()
+        self.cross_keys = torch.empty((1, 1, 1, 1))  # nobody reads it
         self.is_filled = False
 
     def update(self, key: Tensor, value: Tensor, layer: int) -> None:
@@ -220,31 +211,74 @@ def _passing_caches(trace: Any) -> Any:
         def get_seq_length(self, layer_idx: int = 0) -> int:
             return 0
 
-    class Layers(dict[int, Any]):
-        def __missing__(self, layer: int) -> Any:
-            return _Layer(trace.cross_keys)
-
-        def __len__(self) -> int:
-            return 1
-
-    class IsFilled(dict[int, bool]):
-        def get(self, *_: Any) -> Any:
-            return trace.is_filled
-
     cross = CrossCache(layers=[])
-    cross.layers = Layers()
+    cross.layers = _Layers(trace.cross_keys)
     both = _transformers_names.EncoderDecoderCache(passing_cache(trace), CrossCache(layers=[]))
     both.cross_attention_cache = cross
-    both.is_updated = IsFilled()
+    both.is_updated = _IsUpdated(trace.is_filled)
     return both
 
 
-class _Layer:
-    """A layer of the cache of cross-attentions."""
+class _Layers:
+    """The layers of the cache of cross-attentions: a mark stands for all keys and values.
 
+    Layers that repeat have no index that can be read while the first one is traced.
+    """
+
+    def __init__(self, mark: Tensor) -> None:
+        self._layer = _Layer(mark)
+
+    def __getitem__(self, layer: Any) -> _Layer:
+        return self._layer
+
+    def __len__(self) -> int:
+        return 1
+
+
+class _Layer:
     def __init__(self, mark: Tensor) -> None:
         self.keys = self.values = mark
 
 
-def _parameters_of(model: Any) -> frozenset[str]:
-    return frozenset(inspect.signature(type(model).forward).parameters)
+class _IsUpdated:
+    """Which layers have an encoder's keys and values: all of them, or none."""
+
+    def __init__(self, is_filled: bool) -> None:
+        self._is_filled = is_filled
+
+    def get(self, *_: Any) -> bool:
+        return self._is_filled
+
+    def __setitem__(self, layer: Any, is_filled: bool) -> None:
+        pass
+
+
+def takes_positions(model: Any) -> bool:
+    """Say whether a model's forward takes the positions of its decoder's tokens."""
+    return "decoder_position_ids" in inspect.signature(type(model).forward).parameters
+
+
+class _Positions(nn.Module):
+    """In the place of a table of positions: reads the positions of the call, not the cache's."""
+
+    def __init__(self, table: Any) -> None:
+        super().__init__()
+        self.table = table
+
+    def forward(self, tokens: Any, *_: Any, **options: Any) -> Tensor:
+        """Return the rows of the call's positions, which are the same for all texts of a batch."""
+        if options.get(_POSITIONS) is None:
+            raise Unsupported("its decoder computes positions by itself")
+        found: Tensor = self.table(tokens, position_ids=running_trace().positions[0])
+        return found
+
+
+def _replace_positions(module: Any) -> None:
+    """Let the decoder of BART and its kin, which only the caller has, read the call's positions."""
+    decoder: Any = None if module.has_positions else module.model.get_decoder()
+    table = getattr(decoder, "embed_positions", None)
+    if isinstance(table, nn.Module) and _POSITIONS in inspect.signature(table.forward).parameters:
+        decoder.embed_positions = _Positions(table)
+
+
+_POSITIONS = "position_ids"

@@ -148,7 +148,8 @@ class GenerationPlans(same_class.Plans):
             uses_cache = bool(getattr(self.model.config, "use_cache", True))
         if tokens.shape[1] == 1 or keep == tokens.shape[1]:
             keep = 0
-        return Arguments(tokens, mask, positions, cache, uses_cache, keep)
+        # A slice of tokens has other strides in each step, and captures hold for strides.
+        return Arguments(tokens.contiguous(), mask, positions, cache, uses_cache, keep)
 
     def _call(self, given: Arguments, plain: Any) -> Any:
         """Return the output of a call, or why no capture can run it."""

@@ -20,11 +20,16 @@ from cpuaccel import _transformers_names
 from cpuaccel.compile.capture.cached_attention import (
     CachedCall,
     cached_call,
-    caches_need_positions,
     copy_of_cache,
 )
 from cpuaccel.compile.capture.cross_attention import CrossCall, cross_call
-from cpuaccel.compile.capture.seq2seq_decoder import CROSS, SELF, CrossKeys, Seq2SeqDecoder
+from cpuaccel.compile.capture.seq2seq_decoder import (
+    CROSS,
+    SELF,
+    CrossKeys,
+    Seq2SeqDecoder,
+    takes_positions,
+)
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.encoding_models import EncoderPlans
 from cpuaccel.compile.frontend.generating_models import Arguments, GenerationPlans
@@ -72,12 +77,6 @@ class Seq2SeqPlans(GenerationPlans):
             return self._encoder_of(self.model.get_encoder(*args, **kwargs))
         return super().run(method, args, kwargs)
 
-    def call(self, method: str, given: dict[str, Any], plain: Any) -> Any:
-        """Return the output of a call, or why no capture can run it."""
-        if caches_need_positions():
-            return "the model has an encoder, and transformers is older than 5"
-        return super().call(method, given, plain)
-
     def _encoder_of(self, encoder: Any) -> Any:
         if not same_class.is_of_transformers(encoder) or encoder is self.model:
             return encoder
@@ -91,6 +90,9 @@ class Seq2SeqPlans(GenerationPlans):
     def _bound(self, given: dict[str, Any]) -> Arguments | str:
         encoded = given.pop("encoder_outputs", None)
         encoder_mask = given.pop("attention_mask", None)
+        is_padded = encoder_mask is not None and not bool(encoder_mask.all())
+        if is_padded and _mask_maker() is None and self.model.config.model_type != "whisper":
+            return "padding of the encoder's input, and transformers is older than 5"
         name = self.model.main_input_name
         source = given.pop(name, None)
         given["input_ids"] = given.pop("decoder_input_ids", None)
@@ -101,6 +103,8 @@ class Seq2SeqPlans(GenerationPlans):
             return found
         if found.logits_to_keep:
             return "the argument logits_to_keep"
+        if found.positions is not None and not takes_positions(self.model):
+            return "the argument decoder_position_ids"
         if encoded is None:
             if source is None:
                 return f"neither {name} nor encoder_outputs"
@@ -138,11 +142,9 @@ class Seq2SeqPlans(GenerationPlans):
 
     @contextmanager
     def _around(self, cache: Any, masks: Any) -> Iterator[None]:
-        decoder = self._decoder
-        own = CachedCall(decoder.sites, cache.self_attention_cache, masks)
-        cross = CrossCall(
-            decoder.cross_sites, cache.cross_attention_cache, masks[CROSS], _length_of(cache)
-        )
+        sites, encoded = self._decoder.sites, cache.cross_attention_cache
+        own = CachedCall(sites, cache.self_attention_cache, masks, encoded)
+        cross = CrossCall(sites, encoded, masks[CROSS], _length_of(cache))
         with cached_call(own), cross_call(cross):
             yield
 
@@ -150,6 +152,10 @@ class Seq2SeqPlans(GenerationPlans):
         # The model's own states: the decoder is compared, not the encoder.
         states = (output.encoder_last_hidden_state,)
         return super()._tried(replace(given, encoded=states), before, output)
+
+    def _reads_encoder_mask(self) -> bool:
+        sites = self._decoder.sites.found
+        return not sites or any(site.mask == CROSS for site in sites)
 
     def _prepare(self, given: Any, cache: Any, *, exactly: bool = False) -> None:
         """Compute the keys and values of the encoder's states, if the cache has none."""
@@ -177,13 +183,12 @@ class Seq2SeqPlans(GenerationPlans):
 
     def _cross_mask(self, given: Any) -> Any:
         """Return the mask of cross-attentions, as the model itself makes it."""
-        decoder = self._decoder
-        sites = [] if decoder is None else decoder.cross_sites.found
-        if sites and all(site.mask is None for site in sites):
+        make = _mask_maker()
+        if make is None or (self._decoder is not None and not self._reads_encoder_mask()):
             return None
         states = given.encoded[0]
         empty = torch.empty((*given.tokens.shape, 0), dtype=states.dtype)
-        return _transformers_names.create_bidirectional_mask(
+        return make(
             config=self.model.config,
             inputs_embeds=empty,
             attention_mask=given.encoder_mask,
@@ -209,6 +214,12 @@ class Seq2SeqPlans(GenerationPlans):
             encoder_attentions=getattr(encoded, "attentions", None),
             **{self._decoder.cache_name: cache},
         )
+
+
+def _mask_maker() -> Any:
+    """Return the function that makes masks of an encoder's states; None before transformers 5."""
+    name = "create_bidirectional_mask"
+    return None if _transformers_names.lacking([name]) else _transformers_names.get(name)
 
 
 def _length_of(cache: Any) -> int:

@@ -13,23 +13,23 @@ thread_local CachePlaces* t_places = nullptr;
 
 }  // namespace
 
-CachePlaces::CachePlaces(int64_t tokens, Tensors keys, Tensors values, Tensors key_scales,
-                         Tensors value_scales, Numbers begins, Numbers ends, Numbers windows,
-                         const std::vector<double>& scales)
+CachePlaces::CachePlaces(int64_t tokens, Tensors keys, Tensors values, const Tensors& key_scales,
+                         const Tensors& value_scales, const Numbers& scales_of,
+                         const Numbers& begins, const Numbers& ends, Numbers windows,
+                         const std::vector<double>& factors)
     : tokens_(tokens), windows_(std::move(windows)), done_(keys.size()) {
   const size_t count = keys.size();
-  TORCH_CHECK(values.size() == count && begins.size() == count && ends.size() == count &&
-                  windows_.size() == count && scales.size() == count &&
-                  key_scales.size() == value_scales.size() &&
-                  (key_scales.empty() || key_scales.size() == count),
+  TORCH_CHECK(values.size() == count && scales_of.size() == count && begins.size() == count &&
+                  ends.size() == count && windows_.size() == count && factors.size() == count,
               "CachePlaces: expected one of each for each of the ", count, " attentions");
+  const auto numbered = [](const Tensors& tensors, int64_t number) {
+    return number < 0 ? at::Tensor() : tensors.at(static_cast<size_t>(number));
+  };
   caches_.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const bool narrow = !key_scales.empty();
-    caches_.push_back({std::move(keys[i]), std::move(values[i]),
-                       narrow ? std::move(key_scales[i]) : at::Tensor(),
-                       narrow ? std::move(value_scales[i]) : at::Tensor(), at::Tensor(), begins[i],
-                       ends[i], static_cast<float>(scales[i]), false});
+    caches_.push_back({std::move(keys[i]), std::move(values[i]), numbered(key_scales, scales_of[i]),
+                       numbered(value_scales, scales_of[i]), at::Tensor(), begins[i], ends[i],
+                       static_cast<float>(factors[i]), false});
   }
 }
 
@@ -55,7 +55,7 @@ std::tuple<CachePlaces::Numbers, CachePlaces::Numbers, CachePlaces::Tensors> Cac
   // Nobody computes gradients of these views.
   const at::AutoDispatchBelowADInplaceOrView guard;
   for (size_t i = 0; i < done_.size(); ++i) {
-    if (!done_[i]) {
+    if (!done_[i] || windows_[i] < 0) {
       continue;
     }
     auto& cache = caches_[i];
@@ -81,11 +81,14 @@ void CachePlaces::forget() {
   }
 }
 
-bool CachePlaces::attend(size_t site, const AppendedHeads& heads) {
+bool CachePlaces::attend(size_t site, CallHeads heads) {
   if (t_places == nullptr || site >= t_places->caches_.size()) {
     return false;
   }
   const auto& cache = t_places->caches_[site];
+  if (!heads.appends && cache.keys.dim() == 4) {
+    heads.G = cache.keys.size(1);
+  }
   if (heads.T != t_places->tokens_ || mismatch(heads, cache) != nullptr) {
     return false;
   }
@@ -97,9 +100,9 @@ bool CachePlaces::attend(size_t site, const AppendedHeads& heads) {
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   using Places = CachePlaces;
   library.class_<Places>("CachePlaces")
-      .def(torch::init<int64_t, Places::Tensors, Places::Tensors, Places::Tensors, Places::Tensors,
-                       Places::Numbers, Places::Numbers, Places::Numbers,
-                       const std::vector<double>&>())
+      .def(torch::init<int64_t, Places::Tensors, Places::Tensors, const Places::Tensors&,
+                       const Places::Tensors&, const Places::Numbers&, const Places::Numbers&,
+                       const Places::Numbers&, Places::Numbers, const std::vector<double>&>())
       .def("enter", &Places::enter)
       .def("leave", &Places::leave);
 }

@@ -20,11 +20,12 @@ class CachePlaces final : public torch::CustomClassHolder {
   using Tensors = std::vector<at::Tensor>;
   using Numbers = std::vector<int64_t>;
 
-  // For calls of `tokens` tokens. One of each for each attention; no scales unless the caches are
-  // int8. `windows`: the positions that the attention sees, or 0 for all.
-  CachePlaces(int64_t tokens, Tensors keys, Tensors values, Tensors key_scales,
-              Tensors value_scales, Numbers begins, Numbers ends, Numbers windows,
-              const std::vector<double>& scales);
+  // For calls of `tokens` tokens. One of each for each attention. `scales_of`: the number of its
+  // cache's scales in `key_scales` and `value_scales`, -1: it is not int8. `windows`: the positions
+  // that it sees, 0 for all, -1 if calls append nothing to its cache.
+  CachePlaces(int64_t tokens, Tensors keys, Tensors values, const Tensors& key_scales,
+              const Tensors& value_scales, const Numbers& scales_of, const Numbers& begins,
+              const Numbers& ends, Numbers windows, const std::vector<double>& factors);
   ~CachePlaces() override;
   CachePlaces(const CachePlaces&) = delete;
   CachePlaces& operator=(const CachePlaces&) = delete;
@@ -32,13 +33,14 @@ class CachePlaces final : public torch::CustomClassHolder {
   // `mask_of`: the number of the mask of each attention in `masks`, or -1; no numbers if all have
   // none.
   void enter(const Tensors& masks, const Numbers& mask_of);
-  // Returns the numbers of the attentions that steps have computed, and for each of them the first
-  // position that its cache now holds, and views of these positions: keys, values and the scales.
-  // The next call of enter() begins behind these positions.
+  // Returns the numbers of the attentions that steps have computed and whose caches have grown, and
+  // for each of them the first position that its cache now holds, and views of these positions:
+  // keys, values and the scales. The next call of enter() begins behind these positions.
   std::tuple<Numbers, Numbers, Tensors> leave();
 
   // Computes an attention if the calling thread has entered places, and the cache takes the heads.
-  static bool attend(size_t site, const AppendedHeads& heads);
+  // G of heads that append nothing is the cache's.
+  static bool attend(size_t site, CallHeads heads);
 
  private:
   void forget();

@@ -26,6 +26,7 @@
 #include <ATen/ops/index_reduce_cpu_dispatch.h>                                // 2.13 to 2.15
 #include <ATen/ops/index_reduce_ops.h>                                         // 2.13 to 2.15
 #include <ATen/ops/index_select_cpu_dispatch.h>                                // 2.13 to 2.15
+#include <ATen/ops/isin_cpu_dispatch.h>                                        // 2.13 to 2.15
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>                     // 2.13 to 2.15
 #include <ATen/ops/mkldnn_rnn_layer_backward_cpu_dispatch.h>                   // 2.13 to 2.15
 #include <ATen/ops/mkldnn_rnn_layer_cpu_dispatch.h>                            // 2.13 to 2.15
