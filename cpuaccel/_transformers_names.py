@@ -50,7 +50,9 @@ _NAMES: dict[str, _Name] = {
         "transformers.integrations.sdpa_attention:sdpa_attention_forward"
     ),
     # Masks
-    "create_bidirectional_mask": _Name("transformers.masking_utils:create_bidirectional_mask"),
+    "create_bidirectional_mask": _Name(
+        "transformers.masking_utils:create_bidirectional_mask", since="5.0"
+    ),
     "create_masks_for_generate": _Name("transformers.masking_utils:create_masks_for_generate"),
     # Outputs
     "BaseModelOutput": _Name("transformers.modeling_outputs:BaseModelOutput"),

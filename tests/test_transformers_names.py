@@ -60,6 +60,8 @@ def _needs_transformers() -> None:
 @pytest.mark.parametrize("name", names._NAMES)
 def test_transformers_has_each_name(name: str) -> None:
     _needs_transformers()
+    if float(names._NAMES[name].since) > names.major_version() + 0.99:
+        pytest.skip(f"transformers {names._NAMES[name].since} and later has it")
     assert names.get(name) is getattr(names, name)
 
 
@@ -77,7 +79,8 @@ def test_without_a_name_the_model_runs(name: str, monkeypatch: pytest.MonkeyPatc
     cpuaccel.reset_stats()
     fast = cpuaccel.optimize(model, time_budget=0)
     assert torch.equal(fast.generate(prompt, **options), expected)
-    (reason,) = cpuaccel.stats()["fallbacks"]
+    reasons = cpuaccel.stats()["fallbacks"]
+    (reason,) = (each for each in reasons if each.startswith("optimize"))
     assert "has no transformers" in reason
     assert "OfAnotherVersion (transformers 4.57 and later has it)" in reason
 

@@ -68,6 +68,11 @@ class Arguments:
         return PROMPT if tokens > 1 else f"{STEP} of {batch}"
 
     @property
+    def has_cache(self) -> bool:
+        """Whether the model itself has a cache in such a call."""
+        return self.cache is not None or self.returns_cache
+
+    @property
     def is_short(self) -> bool:
         """Whether the prompt is so short that a plan may have none of its products."""
         return 1 < self.tokens.shape[1] < SHORT
@@ -150,7 +155,7 @@ class GenerationPlans(same_class.Plans):
         if isinstance(cache, str):
             return cache
         self._check_model()
-        key = (given.name, *self._kind_of(cache))
+        key = (given.name, given.has_cache, *self._kind_of(cache))
         if key not in self._reasons:
             with self._lock:
                 if key not in self._reasons:
@@ -196,8 +201,16 @@ class GenerationPlans(same_class.Plans):
         return Decoder(self.model, masks).eval()
 
     def _first_call(self, key: Any, given: Arguments, cache: Any, plain: Any) -> Any:
-        """Return the output of the model. Compare the decoder with it, and capture the decoder."""
-        before = self._copy_of(cache)
+        """Return the output of the model. Compare the decoder with it, and capture the decoder.
+
+        If no copy of the cache can be made, return why the model has to run.
+        """
+        try:
+            before = self._copy_of(cache)
+        except Exception as error:  # a cache may hold anything
+            reason = f"{same_class.NOT_CAPTURED}: no copy of the cache: {_log.first_line(error)}"
+            self._reasons[key] = reason
+            return reason
         output = plain()
         self._remember_model()
         try:
@@ -266,6 +279,8 @@ class GenerationPlans(same_class.Plans):
         mask = given.mask
         if isinstance(mask, dict) or (mask is not None and mask.dim() == 4):
             return mask  # `generate` has made it
+        # Without a cache, positions that begin anew separate texts that do not see each other.
+        masked = cache if given.has_cache else None
         make = getattr(self.model, "create_masks_for_generate", None)
         make = make or _transformers_names.create_masks_for_generate
         batch, tokens = given.tokens.shape
@@ -273,11 +288,11 @@ class GenerationPlans(same_class.Plans):
             "config": self.model.config,
             "inputs_embeds": torch.empty((batch, tokens, 0), dtype=self.model.dtype),
             "attention_mask": mask,
-            "cache": cache,
+            "cache": masked,
             "position_ids": given.positions if given.positions is None else positions,
             # transformers before 5
             "input_embeds": torch.empty((batch, tokens, 0), dtype=self.model.dtype),
-            "past_key_values": cache,
+            "past_key_values": masked,
             "cache_position": positions_in(cache, tokens),
         }
         wanted = _parameters_of(make)
