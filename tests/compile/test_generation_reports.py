@@ -285,6 +285,7 @@ def test_models_with_attention_of_their_own_run_with_a_reason(family: str) -> No
     assert all("call no attention function of transformers" in name for name in _fallbacks())
 
 
+@pytest.mark.skipif(transformers.__version__.startswith("4."), reason="needs transformers 5")
 def test_sinks_of_attention_are_captured() -> None:
     pair = _pair("GPT-OSS")
     cpuaccel.reset_stats()
