@@ -24,6 +24,14 @@ _WINDOWS = {
     "layer_types": ["sliding_attention", "full_attention"],
 }
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2}
+_LLAMA_3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
 _T5 = {
     "d_model": 64,
     "d_kv": 16,
@@ -46,6 +54,7 @@ _BART = {
 _WHISPER = {
     **_BART,
     "num_mel_bins": 80,
+    "max_source_positions": 100,
     "decoder_start_token_id": 1,
     "suppress_tokens": None,
     "begin_suppress_tokens": None,
@@ -53,8 +62,10 @@ _WHISPER = {
 
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Llama": ("LlamaConfig", "LlamaForCausalLM", {}),
+    "Llama 3": ("LlamaConfig", "LlamaForCausalLM", {"rope_parameters": _LLAMA_3}),
     "Qwen2": ("Qwen2Config", "Qwen2ForCausalLM", {}),
     "Qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {"head_dim": 16}),
+    "Gemma": ("GemmaConfig", "GemmaForCausalLM", {"head_dim": 16}),
     "Gemma 2": ("Gemma2Config", "Gemma2ForCausalLM", _WINDOWS),
     "Gemma 3": ("Gemma3TextConfig", "Gemma3ForCausalLM", _WINDOWS),
     "Mistral": ("MistralConfig", "MistralForCausalLM", {"sliding_window": 12}),
@@ -72,6 +83,32 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "Qwen3MoeForCausalLM",
         {**_EXPERTS, "head_dim": 16, "moe_intermediate_size": 32},
     ),
+    "Mixtral": ("MixtralConfig", "MixtralForCausalLM", {"num_local_experts": 4}),
+    "GPT-OSS": (
+        "GptOssConfig",
+        "GptOssForCausalLM",
+        {**_WINDOWS, "num_local_experts": 4, "num_experts_per_tok": 2},
+    ),
+    "Pythia": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {}),
+    "GPT-J": (
+        "GPTJConfig",
+        "GPTJForCausalLM",
+        {"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
+    ),
+    "StarCoder 2": ("Starcoder2Config", "Starcoder2ForCausalLM", {"sliding_window": 12}),
+    "StableLM": ("StableLmConfig", "StableLmForCausalLM", {}),
+    "Granite": (
+        "GraniteConfig",
+        "GraniteForCausalLM",
+        {"attention_multiplier": 0.1, "logits_scaling": 2.0},
+    ),
+    "SmolLM3": ("SmolLM3Config", "SmolLM3ForCausalLM", {}),
+    "Cohere": ("CohereConfig", "CohereForCausalLM", {}),
+    "Cohere 2": ("Cohere2Config", "Cohere2ForCausalLM", {"sliding_window": 12}),
+    "OLMo 2": ("Olmo2Config", "Olmo2ForCausalLM", {}),
+    "GLM 4": ("Glm4Config", "Glm4ForCausalLM", {"head_dim": 16}),
+    "Falcon": ("FalconConfig", "FalconForCausalLM", {}),
+    "Bloom": ("BloomConfig", "BloomForCausalLM", {"n_layer": 2, "n_head": 4}),
     "T5": ("T5Config", "T5ForConditionalGeneration", _T5),
     "BART": ("BartConfig", "BartForConditionalGeneration", _BART),
     "mBART": (
@@ -100,6 +137,7 @@ def prompt(model: Any, tokens: int) -> dict[str, Any]:
     """Return the inputs of `generate`: `tokens` random tokens, or speech for Whisper."""
     generator = torch.Generator().manual_seed(1)
     if model.config.model_type == "whisper":
-        features = torch.randn(1, 80, 3000, generator=generator)
+        frames = 2 * model.config.max_source_positions
+        features = torch.randn(1, model.config.num_mel_bins, frames, generator=generator)
         return {"input_features": features.to(model.dtype)}
     return {"input_ids": torch.randint(3, VOCABULARY, (1, tokens), generator=generator)}

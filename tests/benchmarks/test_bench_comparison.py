@@ -18,6 +18,7 @@ import torch
 from rich.console import Console
 
 from benchmarks import _gpt, _plot, _plugin
+from benchmarks._results import ResultsFile
 from benchmarks.models.comparison import __main__ as comparison
 from benchmarks.models.comparison import cases, child, run, table
 from benchmarks.models.comparison.bound import bytes_of
@@ -25,7 +26,6 @@ from benchmarks.models.comparison.cases import AIMS, BF16, DECODER, FP32, INT8, 
 from benchmarks.models.comparison.columns import PEERS, columns
 from benchmarks.models.comparison.jobs import job
 from benchmarks.models.comparison.outcome import Group, groups, outcome
-from benchmarks.models.comparison.results import ResultsFile
 
 _STEP = Case("gpt2-tiny", BF16, 1, 1, 16)
 _ENCODER = Case("bert-tiny", FP32, 2, 1, 5)
@@ -142,16 +142,16 @@ def test_reading_takes_what_is_there():
 
 def test_an_interrupted_run_goes_on(tmp_path):
     path = tmp_path / "there" / "results.jsonl"
-    results = ResultsFile(path, resume=True)
+    results = ResultsFile(path, Case, resume=True)
     results.add(_ENCODER, _result(torch=1.0))
     results.add(_STEP, {"case": _STEP.to_dict(), "error": "ended by SIGSEGV"})
-    again = ResultsFile(path, resume=True)
+    again = ResultsFile(path, Case, resume=True)
     assert _ENCODER in again
     assert _STEP not in again
     again.add(_STEP, _result(_STEP, torch=2.0))
-    assert list(ResultsFile(path, resume=True).of([_STEP, _ENCODER])) == [_STEP, _ENCODER]
-    assert _STEP in ResultsFile(path, resume=True)
-    assert _ENCODER not in ResultsFile(path, resume=False)
+    assert list(ResultsFile(path, Case, resume=True).of([_STEP, _ENCODER])) == [_STEP, _ENCODER]
+    assert _STEP in ResultsFile(path, Case, resume=True)
+    assert _ENCODER not in ResultsFile(path, Case, resume=False)
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"case": {"model": "m"}}', '{"case": 1}'])
@@ -159,11 +159,11 @@ def test_a_damaged_file_is_an_error(line, tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps(_result(torch=1.0)) + f"\n{line}\n")
     with pytest.raises(ValueError, match="line 2: not a result"):
-        ResultsFile(path, resume=True)
+        ResultsFile(path, Case, resume=True)
 
 
 def test_figures_of_two_machines_are_not_mixed(tmp_path):
-    results = ResultsFile(tmp_path / "results.jsonl", resume=False)
+    results = ResultsFile(tmp_path / "results.jsonl", Case, resume=False)
     results.add(_ENCODER, _result(torch=1.0))
     assert results.machine() == {"cpu": "some"}
     results.add(_STEP, {**_result(_STEP, torch=1.0), "machine": {"cpu": "other", "threads": "2"}})

@@ -28,11 +28,11 @@ from benchmarks._arguments import (
     positives,
 )
 from benchmarks._report import print_header, print_notes
+from benchmarks._results import ResultsFile
 from benchmarks.models.comparison import cases, table
 from benchmarks.models.comparison.cases import Case
 from benchmarks.models.comparison.columns import NAMES
 from benchmarks.models.comparison.outcome import Outcome, outcome
-from benchmarks.models.comparison.results import ResultsFile
 from benchmarks.models.comparison.run import run_case
 
 _RESULTS = Path("build/comparison.jsonl")
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     if any(case.threads > available for case in wanted):
         parser.error(f"--threads: expected at most {available}, the number of CPUs")
     try:
-        results = ResultsFile(options.results, resume=options.resume)
+        results = ResultsFile(options.results, Case, resume=options.resume)
         _measure(wanted, results, options)
         facts = results.machine()
     except ValueError as error:
@@ -75,7 +75,7 @@ def _wanted(options: argparse.Namespace) -> list[Case]:
     )
 
 
-def _measure(wanted: list[Case], results: ResultsFile, options: argparse.Namespace) -> None:
+def _measure(wanted: list[Case], results: ResultsFile[Case], options: argparse.Namespace) -> None:
     missing = [case for case in wanted if case not in results]
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

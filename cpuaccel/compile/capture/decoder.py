@@ -96,12 +96,14 @@ def check_attentions(model: Any) -> None:
     """Check that the attentions of a model can call cpuaccel::cached_attention.
 
     Raises:
-        Unsupported: they do not call the attention functions of transformers, or other layers
-            keep states too.
+        Unsupported: they do not call the attention functions of transformers, other layers keep
+            states too, or the rotary embedding depends on the values of positions.
     """
     kinds = getattr(model.config.get_text_config(), "layer_types", None) or ()
     for kind in sorted({*kinds} - _ATTENTIONS):
         raise Unsupported(f"layers of type {kind}")
+    if any(getattr(module, "rope_type", None) == "dynamic" for module in model.modules()):
+        raise Unsupported("a rotary embedding of type dynamic, which changes with the length")
     files = {type(module).__module__ for module in model.modules()}
     if not any(hasattr(sys.modules.get(file), ATTENTION_TABLE) for file in files):
         raise Unsupported("its attentions call no attention function of transformers")

@@ -35,6 +35,25 @@ def is_converted(model: nn.Module) -> bool:
     return any(not part.training and _calls_quantized(part) for part in parts)
 
 
+def has_int8_rows(model: nn.Module) -> bool:
+    """Say whether layers of a model round what they read to int8.
+
+    These are layers of torchao and torch.ao, and IntxLinear. Rows that differ in the last bit may
+    become integers that differ by one.
+    """
+    for module in model.modules():
+        weight = getattr(module, "weight", None)
+        if getattr(module, "int8_activations", False) or any(
+            getattr(weight, name, None) is not None for name in _OF_ROWS
+        ):
+            return True
+    return is_converted(model)
+
+
+_OF_ROWS = ("act_quant_kwargs", "activation_quantization")
+"""Attributes of torchao's weights that say how rows are rounded."""
+
+
 def _calls_quantized(part: GraphModule) -> bool:
     # Importing _fusion takes most of the import time, and only such models need it.
     from cpuaccel.quant._fusion.elementwise import op_name

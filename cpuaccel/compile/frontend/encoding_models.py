@@ -133,13 +133,17 @@ class EncoderPlans(same_class.Plans):
             return f"without a mask, the plan's results exceed the error bound: {difference}"
         return ""
 
-    def _exact(self, method: str, given: dict[str, Any], _: float) -> dict[str, Any]:
-        """Return the output of a copy of the model in fp32 or float64."""
+    def _exact(self, method: str, given: dict[str, Any], _: float) -> dict[str, Any] | None:
+        """Return the output of a copy of the model in fp32 or float64; None if it has none."""
         halves = self.model.dtype in (torch.bfloat16, torch.float16)
         dtype = torch.float32 if halves else torch.float64
-        wide = copy.deepcopy(self.model).to(dtype)
         cast = {name: _cast(each, dtype) for name, each in given.items()}
-        return {"output": getattr(wide, method)(**cast)}
+        try:
+            wide = copy.deepcopy(self.model).to(dtype)
+            return {"output": getattr(wide, method)(**cast)}
+        except Exception as error:  # torchao's layers take no float64
+            _log.logger.info("optimize: no reference of more digits: %s", _log.first_line(error))
+            return None
 
 
 _CACHES = ("cache", "past_key_values")

@@ -74,6 +74,11 @@ class Arguments:
         return PROMPT if tokens > 1 else f"{STEP} of {batch}"
 
     @property
+    def has_cache(self) -> bool:
+        """Whether the model itself has a cache in such a call."""
+        return self.cache is not None or self.returns_cache
+
+    @property
     def is_short(self) -> bool:
         """Whether the prompt is so short that a plan may have none of its products."""
         return 1 < self.tokens.shape[1] < SHORT
@@ -157,7 +162,7 @@ class GenerationPlans(same_class.Plans):
         if isinstance(cache, str):
             return cache
         self._check_model()
-        key = (given.name, *self._kind_of(cache))
+        key = (given.name, given.has_cache, *self._kind_of(cache))
         if key not in self._reasons:
             with self._lock:
                 if key not in self._reasons:
@@ -203,13 +208,20 @@ class GenerationPlans(same_class.Plans):
         return Decoder(self.model, masks).eval()
 
     def _first_call(self, key: Any, given: Arguments, cache: Any, plain: Any) -> Any:
-        """Compare the decoder with the model, and capture the decoder. Return the output."""
+        """Compare the decoder with the model, and capture the decoder. Return the output.
+
+        If no copy of the cache can be made, return why the model has to run.
+        """
+        try:
+            except Exception as error:  # a cache may hold anything
+            reason = f"{same_class.NOT_CAPTURED}: no copy of the cache: {_log.first_line(error)}"
+            self._reasons[key] = reason
+            return reason
         fewer = self._end_of(given, cache)
         if fewer is not None:
-            before, of_fewer = self._copy_of(cache), self._copy_of(cache)
+            of_fewer = self._copy_of(cache)
             self._compare(key, fewer, before, self._output_of_model(fewer, of_fewer))
             return self._call(given, plain)
-        before = self._copy_of(cache)
         output = plain()
         self._compare(key, given, before, output)
         return output
@@ -317,6 +329,8 @@ class GenerationPlans(same_class.Plans):
         mask = given.mask
         if isinstance(mask, dict) or (mask is not None and mask.dim() == 4):
             return mask  # `generate` has made it
+        # Without a cache, positions that begin anew separate texts that do not see each other.
+        masked = cache if given.has_cache else None
         make = getattr(self.model, "create_masks_for_generate", None)
         make = make or _transformers_names.create_masks_for_generate
         batch, tokens = given.tokens.shape
@@ -325,11 +339,11 @@ class GenerationPlans(same_class.Plans):
             "config": self.model.config,
             "inputs_embeds": nothing,
             "attention_mask": mask,
-            "cache": cache,
+            "cache": masked,
             "position_ids": given.positions if given.positions is None else positions,
             # transformers before 5
             "input_embeds": nothing,
-            "past_key_values": cache,
+            "past_key_values": masked,
         }
         wanted = _parameters_of(make)
         if "cache_position" in wanted:

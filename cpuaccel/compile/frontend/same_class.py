@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from cpuaccel import _engine_state, _log, _native, _transformers_names
-from cpuaccel.compile.capture import training_mode
+from cpuaccel.compile.capture import quantized_models, training_mode
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, ChangeCounter
 from cpuaccel.compile.frontend.optimized_module import Optimized, is_transformed
 from cpuaccel.compile.validate.comparison import Difference, compare
@@ -146,7 +146,10 @@ class Plans(ABC):
         `exact`: as in `compare`.
         """
         halves = self.model.dtype in (torch.bfloat16, torch.float16)
-        difference = compare(found, expected, "bf16" if halves else "fp32", exact)
+        arithmetic = "bf16" if halves else "fp32"
+        if quantized_models.has_int8_rows(self.model):
+            arithmetic = "int8"
+        difference = compare(found, expected, arithmetic, exact)
         self.differences[what] = difference
         return difference
 

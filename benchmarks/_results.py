@@ -1,18 +1,24 @@
-"""The results file, one line per case, from which an interrupted run resumes."""
+"""A file of results, one line per case, from which an interrupted run resumes."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from benchmarks.models.comparison.cases import Case
+Case = TypeVar("Case")
+"""A frozen dataclass whose fields are plain values."""
 
 
-class ResultsFile:
+class ResultsFile(Generic[Case]):
     """The results of an earlier run and of this one, each written as soon as it is measured."""
 
-    def __init__(self, path: Path, *, resume: bool) -> None:
+    def __init__(self, path: Path, case: Callable[..., Case], *, resume: bool) -> None:
         """Creates the file, or resumes that of an interrupted run.
+
+        Args:
+            path: The file.
+            case: Makes a case of its fields by name.
+            resume: Whether the results that the file has are kept.
 
         Raises:
             ValueError: a line is not in the format that this program writes.
@@ -23,7 +29,7 @@ class ResultsFile:
             for number, line in enumerate(path.read_text().splitlines(), start=1):
                 try:
                     result = json.loads(line)
-                    self._of[Case(**result["case"])] = result
+                    self._of[case(**result["case"])] = result
                 except (ValueError, TypeError, KeyError) as error:
                     raise ValueError(f"{path}, line {number}: not a result: {error}") from None
         else:
