@@ -49,6 +49,7 @@ class Seq2SeqPlans(GenerationPlans):
     """The captures of one model with an encoder."""
 
     methods = ("forward", "get_encoder")
+    _uses_cache_on_disk = False
     _of_encoder = frozenset({"encoder_last_hidden_state", "encoder_hidden_states"})
 
     def _reset(self) -> None:
