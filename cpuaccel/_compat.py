@@ -120,6 +120,8 @@ _NAMES: dict[str, _Name] = {
     # Trees and symbols
     "PythonPrinter": _Name("torch.utils._sympy.printers:PythonPrinter"),
     "PythonReferenceAnalysis": _Name("torch.utils._sympy.reference:PythonReferenceAnalysis"),
+    "PyTreeCodeGen": _Name("torch.fx.graph:_PyTreeCodeGen"),
+    "PyTreeInfo": _Name("torch.fx.graph:_PyTreeInfo"),
     "TreeSpec": _Name("torch.utils._pytree:TreeSpec"),
     "keystr": _Name("torch.utils._pytree:keystr"),
     "sympy_interp": _Name("torch.utils._sympy.interp:sympy_interp"),

@@ -59,6 +59,12 @@ def _no_tuning_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> No
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_capture_cache() -> None:
+    """First calls make their captures, in processes that tests start too."""
+    os.environ["CPUACCEL_CAPTURE_CACHE_MIB"] = "0"
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _short_explanations() -> Iterator[None]:
     """Plans that tests explain are timed only briefly, because no test asserts times."""
     with pytest.MonkeyPatch.context() as patch:

@@ -17,7 +17,11 @@ from hypothesis import strategies as st
 import cpuaccel
 from cpuaccel import config as live
 
-_ANY_TEXT = ("matmul_table", "ranks")  # paths: any text is valid until it is opened
+_ANY_TEXT = (
+    "matmul_table",
+    "ranks",
+    "capture_cache",
+)  # any path is valid until it is opened
 VARIABLES = [(option.name, variable) for option in live.OPTIONS for variable in option.env]
 
 

@@ -65,6 +65,7 @@ ALLOWED = (
     Allowed("ranks", _SETTING, files="cpuaccel/compile/common/tuning_cache.py"),
     Allowed("ranks", _SETTING, files="tests/compile/test_tuning_cache.py"),
     Allowed("ranks", _SETTING, files="tests/*conftest.py"),
+    Allowed("ranks", _SETTING, files="cpuaccel/compile/capture/model_key.py"),
     *(
         Allowed(word, _TEXTS, files="examples/minilm/sentences.py")
         for word in ("our", "cancelled", "travelled")

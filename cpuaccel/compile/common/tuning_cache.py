@@ -112,13 +112,13 @@ def _digest() -> str:
         str(native.build_info().get("onednn_runtime", "")),
         platform.machine(),
         native.cpu_vendor(),
-        _cpu_name(),
+        cpu_name(),
         *sorted(native.cpu_features()),
     )
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
     """Return the CPU's family, model and name from /proc/cpuinfo; empty if it cannot be read."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _log, _transformers_names
+from cpuaccel.compile.capture import code_key
 from cpuaccel.compile.capture.cached_attention import (
     CachedCall,
     cached_call,
@@ -27,6 +28,7 @@ from cpuaccel.compile.capture.cached_attention import (
 from cpuaccel.compile.capture.decoder import Decoder, cache_argument, check_attentions
 from cpuaccel.compile.capture.module_attributes import layer_with_hooks
 from cpuaccel.compile.frontend import same_class
+from cpuaccel.compile.frontend.decoder_cache import DecoderCache, Entry
 from cpuaccel.compile.frontend.optimized_module import Optimized
 
 PROMPT, STEP = "prompts", "steps"
@@ -93,6 +95,7 @@ class GenerationPlans(same_class.Plans):
     """The captures of one model: one for prompts of any length, one for single tokens."""
 
     needs: tuple[str, ...] = _transformers_names.DECODERS
+    _uses_cache_on_disk = True
     _of_encoder: frozenset[str] = frozenset()
     """What the output has of an encoder."""
 
@@ -213,18 +216,58 @@ class GenerationPlans(same_class.Plans):
         If no copy of the cache can be made, return why the model has to run.
         """
         try:
-            except Exception as error:  # a cache may hold anything
+            before = self._copy_of(cache)
+        except Exception as error:  # a cache may hold anything
             reason = f"{same_class.NOT_CAPTURED}: no copy of the cache: {_log.first_line(error)}"
             self._reasons[key] = reason
             return reason
+        facts = self.time_budget > 0, self.sizes_budget > 0
+        disk = DecoderCache(self.model, *facts) if self._uses_cache_on_disk else None
+        if disk is not None:
+            try:
+                if self._is_restored(disk, key, given, cache):
+                    return self._call(given, plain)
+            except Exception as error:
+                message = _log.first_line(error)
+                _log.logger.info("capture cache: %s is made anew: %s", given.kind, message)
         fewer = self._end_of(given, cache)
         if fewer is not None:
             of_fewer = self._copy_of(cache)
-            self._compare(key, fewer, before, self._output_of_model(fewer, of_fewer))
+            self._compare(key, fewer, before, self._output_of_model(fewer, of_fewer), disk)
             return self._call(given, plain)
         output = plain()
-        self._compare(key, given, before, output)
+        self._compare(key, given, before, output, disk)
         return output
+
+    def _is_restored(self, disk: DecoderCache, key: Any, given: Arguments, cache: Any) -> bool:
+        """Say whether the capture for such calls was on disk; it is taken then."""
+        if layer_with_hooks(self.model) or self._has_too_many(given):
+            return False
+        positions = self._positions(given, cache)
+        masks = self._masks(given, cache, positions)
+        entry = disk.load(
+            _kind_on_disk(key, given), lambda: self._decoder or self._made_decoder(masks)
+        )
+        if entry is None:
+            return False
+        found = self._captures.get(given.kind) or self._new_optimized(entry.decoder, given)
+        if not found.adopt((given.tokens, positions), _keeping(given), entry.outcome):
+            return False
+        self._remember_model()
+        self._decoder, self._output = entry.decoder, entry.output
+        self._captures[given.kind] = found
+        self.differences[given.kind] = entry.difference
+        self._reasons[key] = ""
+        return True
+
+    def _has_too_many(self, given: Arguments) -> bool:
+        """Say whether a kind of steps is one too many."""
+        is_new = given.kind not in self._captures and given.kind != PROMPT
+        return is_new and len(self._captures.keys() - {PROMPT}) >= MAX_BATCHES
+
+    def _new_optimized(self, decoder: Any, given: Arguments) -> Optimized:
+        seconds = self.sizes_budget and max(self.sizes_budget, _SIZES)
+        return Optimized(decoder, self.time_budget, seconds if given.kind == PROMPT else 0.0)
 
     def _end_of(self, given: Arguments, cache: Any) -> Arguments | None:
         """Return the last tokens of a long prompt, as a prompt; None if all have to be compared."""
@@ -258,8 +301,10 @@ class GenerationPlans(same_class.Plans):
                 **keep,
             )
 
-    def _compare(self, key: Any, given: Arguments, before: Any, output: Any) -> None:
-        """Compare the decoder with the model's output, and capture the decoder."""
+    def _compare(
+        self, key: Any, given: Arguments, before: Any, output: Any, disk: DecoderCache | None
+    ) -> None:
+        """Compare the decoder with the model's output, capture the decoder, and save that."""
         self._remember_model()
         try:
             reason = self._tried(given, before, output)
@@ -267,6 +312,11 @@ class GenerationPlans(same_class.Plans):
             reason = f"{same_class.NOT_CAPTURED}: {_log.first_line(error)}"
         if reason:
             _log.logger.warning("optimize: %s: the model runs: %s", given.name, reason)
+        elif (
+            disk is not None and (outcome := self._captures[given.kind].last_outcome()) is not None
+        ):
+            entry = Entry(self._decoder, self._output, outcome, self.differences[given.kind])
+            disk.save(_kind_on_disk(key, given), entry)
         self._reasons[key] = reason
 
     def _tried(self, given: Arguments, before: Any, output: Any) -> str:
@@ -298,12 +348,9 @@ class GenerationPlans(same_class.Plans):
                 return f"the decoder's results exceed the error bound: {difference}"
             is_new = given.kind not in self._captures
             if is_new:
-                if given.kind != PROMPT and len(self._captures.keys() - {PROMPT}) >= MAX_BATCHES:
+                if self._has_too_many(given):
                     return f"steps of {MAX_BATCHES} other batch sizes have captures"
-                seconds = self.sizes_budget and max(self.sizes_budget, _SIZES)
-                self._captures[given.kind] = Optimized(
-                    decoder, self.time_budget, seconds if given.kind == PROMPT else 0.0
-                )
+                self._captures[given.kind] = self._new_optimized(decoder, given)
             optimized = self._captures[given.kind]
             is_prompt = given.kind == PROMPT
             with self._around(before, self._masks_of_plans(masks) if is_prompt else masks):
@@ -364,6 +411,12 @@ class GenerationPlans(same_class.Plans):
     def _made_output(self, given: Arguments, scores: Tensor, cache: Any) -> Any:
         """Return what the model returns."""
         return self._output(logits=scores, **{self._decoder.cache_name: cache})
+
+
+def _kind_on_disk(key: Any, given: Arguments) -> Any:
+    """Return what distinguishes the captures of one model on disk."""
+    name, *kinds = key
+    return name, [code_key.name_of(each) for each in kinds], given.kind, given.logits_to_keep
 
 
 def _continues(positions: Tensor, cache: Any, tokens: int) -> bool:

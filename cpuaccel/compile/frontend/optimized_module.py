@@ -17,8 +17,10 @@ from torch import Tensor, nn
 
 from cpuaccel import _engine_state, _log, _native, _transforms
 from cpuaccel._compat import dispatch_stack_length, tree_leaves
-from cpuaccel.compile.capture import input_signature, training_mode
+from cpuaccel.compile.capture import input_signature, quantized_models, training_mode
+from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.capture import Capture
+from cpuaccel.compile.capture.dynamic_shapes import shapes_of
 from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, ChangeCounter
 from cpuaccel.compile.common import report
@@ -298,6 +300,19 @@ class Optimized(nn.Module):
         if reason := self._symbolic.fallback_reason(key, args, kwargs):
             return model_runs(args, kwargs, reason)
         made, attributes = self._captured(request)
+        made = self._keep(key, request, made, attributes)
+        self._log_outcome(made)
+        return made
+
+    def _keep(
+        self,
+        key: Hashable,
+        request: CaptureRequest,
+        made: CaptureOutcome,
+        attributes: AttributeSnapshot,
+    ) -> CaptureOutcome:
+        """Keep an outcome for calls of these sizes, or of all sizes that it accepts."""
+        args, kwargs = request.args, request.kwargs
         with self._lock:
             self._take(attributes)
             if made.capture is not None and made.capture.sizes is not None:
@@ -311,8 +326,31 @@ class Optimized(nn.Module):
             self._symbolic.begin(args, kwargs, made)
             if made.symbolic is not None:
                 self._symbolic.add(args, kwargs, made.symbolic)
-        self._log_outcome(made)
         return made
+
+    def adopt(self, args: tuple[Any, ...], kwargs: dict[str, Any], made: CaptureOutcome) -> bool:
+        """Take an outcome that was made elsewhere, if it accepts such a call; say whether."""
+        key = input_signature.signature_key(args, kwargs)
+        capture = made.capture
+        call = Call.of(args, kwargs)
+        if key is None or capture is None or not _accepts(capture, call):
+            return False
+        if self._fallback_reason(args, kwargs):
+            return False
+        with self._capturing:
+            served = self._find(key) or self._symbolic.serve(key, args, kwargs, captures=False)
+            if served is None:
+                report.register(capture.report)
+                attributes = quantized_models.snapshot_of(self.model)
+                self._maker.was_timed = True
+                made = self._keep(key, CaptureRequest(args, kwargs), made, attributes)
+                self._last_outcome[:] = (made,)
+                _log.logger.info("optimize: %s", made.verdict)
+        return True
+
+    def last_outcome(self) -> CaptureOutcome | None:
+        """Return what the last call, or `capture_for`, took."""
+        return self._last_outcome[-1] if self._last_outcome else None
 
     def _make_symbolic(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], traced: SymbolicTrace
@@ -371,6 +409,12 @@ class Optimized(nn.Module):
         given = input_signature.describe(args, kwargs)
         if expected not in ("", given) and hasattr(error, "add_note"):  # Python 3.11
             error.add_note(f"cpuaccel.optimize: called with {given}, optimized for {expected}")
+
+
+def _accepts(made: Capture, call: Call) -> bool:
+    if made.sizes is None:
+        return made.call == call
+    return made.call.spec == call.spec and not made.sizes.mismatch(shapes_of(call))
 
 
 def is_transformed() -> bool:

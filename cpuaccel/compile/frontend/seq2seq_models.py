@@ -55,6 +55,7 @@ class Seq2SeqPlans(GenerationPlans):
 
     methods = ("forward", "get_encoder")
     needs = _transformers_names.DECODERS_WITH_ENCODERS
+    _uses_cache_on_disk = False
     _of_encoder = frozenset({"encoder_last_hidden_state", "encoder_hidden_states"})
 
     def _reset(self) -> None:

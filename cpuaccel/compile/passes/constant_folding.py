@@ -15,6 +15,9 @@ from cpuaccel.compile.passes.aliasing import aliased_by
 MOST_BYTES = 1 << 20
 """Largest size of a folded tensor: reading a larger one may take longer than computing it."""
 
+FOLDED = "_folded_"
+"""What names of folded tensors begin with."""
+
 _aten: Any = torch.ops.aten
 
 _CREATION_OPS = (
@@ -50,7 +53,7 @@ def fold(captured: GraphModule) -> None:
     for node, value in values.items():
         if all(user in values for user in node.users):
             continue
-        name = f"_folded_{node.name}"
+        name = f"{FOLDED}{node.name}"
         captured.register_buffer(name, value, persistent=False)
         with graph.inserting_before(node):
             constant = graph.get_attr(name)

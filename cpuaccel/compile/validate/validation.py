@@ -27,6 +27,8 @@ from cpuaccel.compile.validate.verdict import MODEL, PLAN
 
 Run = Callable[..., Any]
 
+_HALVES = (torch.bfloat16, torch.float16)
+
 
 class Validation:
     """Runs `model`, and `capture` if there is one, with `args` and `kwargs`."""
@@ -212,7 +214,13 @@ class Validation:
 
         wide = self._wide.get(dtype)
         if wide is None:
-            wide = copy.deepcopy(self._model).to(dtype)
+            # Without a copy in the model's own dtype beside the one in `dtype`.
+            cast_ones: dict[int, Any] = {
+                id(each): nn.Parameter(each.detach().to(dtype), requires_grad=False)
+                for each in self._model.parameters()
+                if type(each) is nn.Parameter and each.dtype in _HALVES
+            }
+            wide = copy.deepcopy(self._model, cast_ones).to(dtype)
             if not self._writes:
                 self._wide[dtype] = wide
         args, kwargs = tree_map(cast, self._args), tree_map(cast, self._kwargs)
