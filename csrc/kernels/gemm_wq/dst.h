@@ -24,8 +24,7 @@ struct WqDst {
 };
 
 // Prefetches what write_columns() will read and write in rows [m, m + rows). Rows lie far apart, so
-// the hardware does not. Without it, a prompt of 512 tokens waited for `times` a seventh of its time
-// (Zen 4).
+// the hardware does not. A prompt of 512 tokens waited for `times` a seventh of its time (Zen 4).
 void prefetch_columns(const WqDst& dst, int64_t m, int64_t rows, int64_t n0, int64_t count);
 
 // Writes `count` columns from n0 on of row m. Overwrites `results`.
