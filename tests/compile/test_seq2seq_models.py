@@ -186,6 +186,9 @@ def test_whisper() -> None:
         sound = torch.randn(batch, 8, 40)
         start = torch.tensor([[3, 5, 6, 7]]).expand(batch, -1)
         _assert_same_tokens(model, fast, sound, max_new_tokens=60, decoder_input_ids=start)
+    whole = torch.randn(1, 8, 60)
+    for begin in (0, 7):  # as parts of a long sound
+        _assert_same_tokens(model, fast, whole[..., begin : begin + 40], max_new_tokens=8)
     assert not _fallbacks()
     captures = _plans(fast).captures()
     assert set(captures) == {
