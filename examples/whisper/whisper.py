@@ -153,9 +153,13 @@ def _named(tensors: dict[str, np.ndarray], width: int) -> Iterator[tuple[str, np
 
 def transcribe(model: Any, samples: Tensor, **options: Any) -> str:
     """Return what is said."""
-    tokens = model.generate(features(samples), do_sample=False, **options)
+    return text_of(model.generate(features(samples), do_sample=False, **options)[0].tolist())
+
+
+def text_of(tokens: list[int]) -> str:
+    """Return the text of tokens, without the special ones."""
     tokenizer = Tokenizer.from_file(str(weights() / "tokenizer.json"))
-    return str(tokenizer.decode(tokens[0].tolist(), skip_special_tokens=True)).strip()
+    return str(tokenizer.decode(tokens, skip_special_tokens=True)).strip()
 
 
 def word_error_rate(said: str, heard: str) -> float:

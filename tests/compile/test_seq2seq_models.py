@@ -16,6 +16,7 @@ from cpuaccel.compile.capture.cross_attention import CrossCall
 from cpuaccel.compile.capture.repeated_layers import RepeatedLayers
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.seq2seq_models import Seq2SeqPlans
+from cpuaccel.compile.partition import cost
 
 try:
     import transformers
@@ -185,6 +186,9 @@ def test_whisper() -> None:
         sound = torch.randn(batch, 8, 40)
         start = torch.tensor([[3, 5, 6, 7]]).expand(batch, -1)
         _assert_same_tokens(model, fast, sound, max_new_tokens=60, decoder_input_ids=start)
+    whole = torch.randn(1, 8, 60)
+    for begin in (0, 7):  # as parts of a long sound
+        _assert_same_tokens(model, fast, whole[..., begin : begin + 40], max_new_tokens=8)
     assert not _fallbacks()
     captures = _plans(fast).captures()
     assert set(captures) == {
@@ -250,6 +254,18 @@ def test_steps_need_no_python_for_attention(monkeypatch: pytest.MonkeyPatch) -> 
     layers = model.config.decoder_layers
     # The start tokens and the first step, for which the cache has no room yet.
     assert len(calls) <= 2 * 2 * layers
+
+
+def test_captures_without_products_of_cpuaccel_run() -> None:
+    model = _whisper()
+    fast = cpuaccel.optimize(model, time_budget=0)
+    sound, start = torch.randn(1, 8, 40), torch.tensor([[3, 5]])
+    with cost.overrule({"product": False, "decoder step": False, "view": False}):
+        for options in ({}, {"num_beams": 3}):
+            given = {"decoder_input_ids": start, "max_new_tokens": 12, **options}
+            _assert_same_tokens(model, fast, sound, **given)
+    assert not _fallbacks()
+    assert {"prompts", "steps of 1", "steps of 3"} <= _plans(fast).captures().keys()
 
 
 def test_tokens_that_are_a_slice(pair: tuple[Any, Any]) -> None:

@@ -41,6 +41,10 @@ class Seq2SeqDecoder(nn.Module):
     It holds the tensors of `model`. Its calls run inside `cached_call` and `cross_call`.
     """
 
+    does_more_than_its_graph = True
+    """A capture for a few start tokens, or for some beams, runs even if no product is cpuaccel's:
+    its attentions are, and the model's Python takes longer than the graph."""
+
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = structure_of(model)

@@ -151,7 +151,18 @@ _CACHES = ("cache", "past_key_values")
 
 def _as_call(method: str, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of the module that is captured in place of a method."""
+    given = {name: _without_gaps(each) for name, each in given.items()}
     return ((), given) if method == "forward" else ((given,), {})
+
+
+def _without_gaps(argument: Any) -> Any:
+    """Return tokens or frames with dense memory, which captures of all sizes need.
+
+    Whisper cuts sounds of more than thirty seconds to slices.
+    """
+    if not isinstance(argument, Tensor) or argument.layout != torch.strided or argument.dim() > 3:
+        return argument  # images may be channels_last
+    return argument.contiguous()
 
 
 def _cast(argument: Any, dtype: torch.dtype) -> Any:
