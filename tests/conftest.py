@@ -26,6 +26,8 @@ pytest_plugins = ["_crashes"]
 # On a busy machine, threads that spin while they wait take the CPU from the threads they wait for.
 # torch's OpenMP reads this variable when it is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# First calls make their captures, in processes that tests start too. cpuaccel reads this once.
+os.environ["CPUACCEL_CAPTURE_CACHE_MIB"] = "0"
 
 import _without_torch_ao  # noqa: E402
 
@@ -56,12 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _no_tuning_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Processes that tests start must not write to the user's tuning cache."""
     os.environ["CPUACCEL_RANKS"] = str(tmp_path_factory.mktemp("ranks") / "ranks.csv")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_capture_cache() -> None:
-    """First calls make their captures, in processes that tests start too."""
-    os.environ["CPUACCEL_CAPTURE_CACHE_MIB"] = "0"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,13 +21,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cpuaccel import _native, config
+from cpuaccel import _native, _transformers_names, config
 from cpuaccel._compat import is_traceable_wrapper_subclass
 from cpuaccel._inductor import keys
 from cpuaccel.compile.capture import code_key
 from cpuaccel.compile.common import tuning_cache
 
-_PACKAGES = ("transformers", "torchao")
+_PACKAGES = (_transformers_names.PACKAGE, "torchao")
 """Packages whose files are part of the key, if the model has objects of them. Of torch, the version
 is."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cpuaccel import _log
+from cpuaccel import _log, _transformers_names
 from cpuaccel.compile.capture import capture_json, code_key, model_key
 from cpuaccel.compile.capture.cached_attention import Site
 from cpuaccel.compile.capture.decoder import attention_of
@@ -124,7 +124,7 @@ def _decoded(facts: dict[str, Any], decoder: Any) -> Entry:
     if decoder.sites.found not in ([], sites):
         raise ValueError("the decoder has other attentions")
     module, name = facts["output"]
-    if not module.startswith("transformers."):
+    if module.split(".")[0] != _transformers_names.PACKAGE:
         raise ValueError(f"{module} is no module of transformers")
     output = getattr(importlib.import_module(module), name)
     saved = facts["verdict"]

@@ -416,7 +416,8 @@ class GenerationPlans(same_class.Plans):
 def _kind_on_disk(key: Any, given: Arguments) -> Any:
     """Return what distinguishes the captures of one model on disk."""
     name, *kinds = key
-    return name, [code_key.name_of(each) for each in kinds], given.kind, given.logits_to_keep
+    names = [code_key.name_of(each) if isinstance(each, type) else each for each in kinds]
+    return name, names, given.kind, given.logits_to_keep
 
 
 def _continues(positions: Tensor, cache: Any, tokens: int) -> bool:
