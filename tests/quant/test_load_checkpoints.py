@@ -170,7 +170,7 @@ def test_optimized_saved_and_prepacked(tmp_path: Path) -> None:
     loaded, x = load_gptq(Net(), file).eval(), torch.randn(5, IN)
     expected = loaded(x)
     optimized = cpuaccel.optimize(loaded, (x,), time_budget=0)
-    assert_close(optimized(x), expected)
+    assert_close(optimized(x), expected, rtol=1e-4, atol=1e-4)
     cpuaccel.save(optimized, tmp_path / "saved.pt2")
     for model in (cpuaccel.load(tmp_path / "saved.pt2"), cpuaccel.prepack(copy.deepcopy(loaded))):
         with counted() as counts:
