@@ -153,6 +153,25 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_results(parser: argparse.ArgumentParser, default: Path) -> None:
+    """Adds --results, the file of `_results.ResultsFile`, --resume and --markdown."""
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=default,
+        metavar="FILE",
+        help=f"each result is written to FILE as soon as it is measured (default: {default})",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="use the results that an interrupted run wrote to --results",
+    )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE.md", help="also write the table to FILE.md"
+    )
+
+
 def add_plot(parser: argparse.ArgumentParser) -> None:
     """Adds --plot."""
     parser.add_argument(

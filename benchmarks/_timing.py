@@ -3,7 +3,7 @@
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -105,10 +105,7 @@ def side_by_side(
     gc.collect()
     gc.disable()
     try:
-        deadline = time.perf_counter() + budget
-        for number in range(rounds):
-            if number >= _MIN_ROUNDS and time.perf_counter() > deadline:
-                break
+        for number in rounds_within(rounds, budget):
             for name in _rotated(order, number):
                 contender = contenders[name]
                 with contender.around():
@@ -118,6 +115,15 @@ def side_by_side(
         if collecting:
             gc.enable()
     return {name: Sample(tuple(seconds)) for name, seconds in times.items()}
+
+
+def rounds_within(rounds: int, budget: float) -> Iterator[int]:
+    """Numbers rounds; after `budget` seconds and three rounds, there are no more."""
+    deadline = time.perf_counter() + budget
+    for number in range(rounds):
+        if number >= _MIN_ROUNDS and time.perf_counter() > deadline:
+            return
+        yield number
 
 
 def settle() -> None:

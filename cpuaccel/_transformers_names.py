@@ -32,8 +32,6 @@ class _Name(NamedTuple):
     path: str
     """Module, colon, attribute."""
     since: str = "4.57"
-    before: str | None = None
-    """The first version without the name, if there is one."""
 
 
 _NAMES: dict[str, _Name] = {
@@ -96,18 +94,15 @@ def get(name: str) -> Any:
     Raises:
         ImportError: transformers lacks it.
     """
-    module, _, attribute = _NAMES[name].path.partition(":")
-    found: Any = sys.modules.get(module)
-    if found is None:
-        importlib.import_module(PACKAGE)  # the error of a missing package says so
+    row = _NAMES[name]
+    module, _, attribute = row.path.partition(":")
+    transformers = importlib.import_module(PACKAGE)  # the error of a missing package says so
     try:
-        return getattr(found or importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        row = _NAMES[name]
-        span = f"{row.since} and later" if row.before is None else f"before {row.before}"
         raise ImportError(
-            f"transformers {getattr(package(), '__version__', '?')} has no {module}.{attribute}"
-            f" (transformers {span} has it)"
+            f"transformers {getattr(transformers, '__version__', '?')} has no {module}.{attribute}"
+            f" (transformers {row.since} and later has it)"
         ) from error
 
 

@@ -7,9 +7,12 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks import _machine
+from benchmarks._report import Ratio, Report
 
 
 class Clock:
@@ -33,6 +36,30 @@ def _now() -> dict[str, float]:
         "wall": time.perf_counter(),
         "cpu": sum(usage.ru_utime + usage.ru_stime for usage in usages),
     }
+
+
+def reports_by_clock(
+    title: str, columns: Iterable[str], ratios: Sequence[Ratio], *, batch: int | None = None
+) -> dict[str, Report]:
+    """A report of medians in seconds for each clock."""
+    return {
+        clock: Report(
+            title=f"{title}, {clock} time, median",
+            facts=_machine.describe(batch=batch),
+            columns=list(columns),
+            ratios=list(ratios),
+            unit="s",
+        )
+        for clock in CLOCKS
+    }
+
+
+def show(reports: Mapping[str, Report], json_file: Path | None) -> None:
+    """Prints reports by clock, and writes that of wall time."""
+    for report in reports.values():
+        report.print(_machine.console())
+    if json_file:
+        reports["wall"].write_json(json_file)
 
 
 def add_inside(parser: argparse.ArgumentParser, parts: Iterable[str]) -> None:

@@ -17,14 +17,19 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import nn
 
-from benchmarks import _machine
 from benchmarks._arguments import add_json, add_names, add_processes, add_threads, make_parser
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
 from benchmarks.models import _named
 from benchmarks.models._compiled import backend_missing
-from benchmarks.models._process import CLOCKS, Clock, add_inside, result_of
+from benchmarks.models._process import (
+    Clock,
+    add_inside,
+    reports_by_clock,
+    result_of,
+    show,
+)
 
 MODELS = ("resnet50", "bert-base", "resnet18-int8")
 ENGINES = ("inductor", "cpuaccel")
@@ -41,22 +46,11 @@ def main(arguments: list[str] | None = None) -> None:
     engines = [each for each in options.engines if each != "cpuaccel" or not backend_missing()]
     if not engines:
         raise SystemExit(f"nothing to measure: {backend_missing()}")
-    reports = {
-        clock: Report(
-            title=f"first call with empty caches, {clock} time, median",
-            facts=_machine.describe(),
-            columns=engines,
-            ratios=[Ratio("cpuaccel", "inductor")],
-            unit="s",
-        )
-        for clock in CLOCKS
-    }
+    ratios = [Ratio("cpuaccel", "inductor")]
+    reports = reports_by_clock("first call with empty caches", engines, ratios)
     parts = _measure(reports, engines, options)
     reports["cpu"].notes += parts
-    for report in reports.values():
-        report.print(_machine.console())
-    if options.json:
-        reports["wall"].write_json(options.json)
+    show(reports, options.json)
 
 
 def _measure(

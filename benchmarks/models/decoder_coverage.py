@@ -31,7 +31,7 @@ from rich.table import Table
 from torch import Tensor
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import add_names, make_parser, positive
+from benchmarks._arguments import add_names, add_results, make_parser, positive
 from benchmarks._results import ResultsFile
 from benchmarks.models import _decoder_families, _decoders, _exact_decoder
 
@@ -335,21 +335,7 @@ def _parser() -> argparse.ArgumentParser:
     add_names(parser, "--formats", _decoders.FORMATS, "format")
     add_names(parser, "--ways", WAYS, "way")
     parser.add_argument("--tokens", type=positive, default=64, help="tokens to generate (64)")
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=_RESULTS,
-        metavar="FILE",
-        help=f"each result is written to FILE as soon as it is known (default: {_RESULTS})",
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="use the results that an interrupted run wrote to --results",
-    )
-    parser.add_argument(
-        "--markdown", type=Path, metavar="FILE.md", help="also write the table to FILE.md"
-    )
+    add_results(parser, _RESULTS)
     return parser
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import _machine, _plugin
+from benchmarks import _plugin
 from benchmarks._arguments import (
     add_checked_names,
     add_json,
@@ -30,10 +30,17 @@ from benchmarks._arguments import (
     positive,
 )
 from benchmarks._quantize import quiet
-from benchmarks._report import Report, Row
+from benchmarks._report import Row
 from benchmarks._timing import Sample
 from benchmarks.models import _decoders
-from benchmarks.models._process import CLOCKS, Clock, add_inside, result_of
+from benchmarks.models._process import (
+    CLOCKS,
+    Clock,
+    add_inside,
+    reports_by_clock,
+    result_of,
+    show,
+)
 
 STATES = ("cold", "warm")
 CALLS = ("prompt", "token", "later prompt", "later token")
@@ -50,16 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if reason := _decoders.missing() or _plugin.missing():
         raise SystemExit(reason)
-    reports = {
-        clock: Report(
-            title=f"calls of decoders in a new process, {clock} time, median",
-            facts=_machine.describe(),
-            columns=list(STATES),
-            ratios=[],
-            unit="s",
-        )
-        for clock in CLOCKS
-    }
+    reports = reports_by_clock("calls of decoders in a new process", STATES, [])
     for model, name in itertools.product(options.models, options.formats):
         found = _measured(model, name, options)
         for clock, call in itertools.product(CLOCKS, CALLS):
@@ -76,10 +74,7 @@ def main(arguments: list[str] | None = None) -> None:
             f"{model} {name}: captures from disk: "
             + ", ".join(f"{state} {count:.0f}" for state, count in taken.items())
         )
-    for report in reports.values():
-        report.print(_machine.console())
-    if options.json:
-        reports["wall"].write_json(options.json)
+    show(reports, options.json)
 
 
 def _measured(model: str, name: str, options: argparse.Namespace) -> dict[str, list[Any]]:

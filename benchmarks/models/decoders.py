@@ -37,7 +37,7 @@ from benchmarks._arguments import (
 )
 from benchmarks._from_memory import read_bandwidth
 from benchmarks._report import Ratio, Report, Row, not_measured
-from benchmarks._timing import Sample
+from benchmarks._timing import Sample, rounds_within
 from benchmarks.models import _decoders, _llama_cpp, _openvino_decoder
 
 COLUMNS = ("torch", "inductor", "cpuaccel", "optimized", "llama_cpp", "openvino")
@@ -141,10 +141,7 @@ def _in_turns(
     bandwidths = []
     for run in runs.values():
         run()
-    end = time.perf_counter() + options.budget
-    for number in range(options.rounds):
-        if number >= 3 and time.perf_counter() > end:
-            break
+    for _ in rounds_within(options.rounds, options.budget):
         measured = not _plugin.missing()
         bandwidths.append(read_bandwidth(5, 0.3) if measured else float("nan"))
         for name, run in runs.items():

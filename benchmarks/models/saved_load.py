@@ -19,14 +19,19 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import _machine
 from benchmarks._arguments import add_json, add_processes, add_threads, make_parser
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row
 from benchmarks._timing import Sample
 from benchmarks.models import _named
 from benchmarks.models._compiled import backend_missing
-from benchmarks.models._process import CLOCKS, Clock, add_inside, result_of
+from benchmarks.models._process import (
+    Clock,
+    add_inside,
+    reports_by_clock,
+    result_of,
+    show,
+)
 
 MODELS = ("mobilenet_v2", "resnet18", "mobilenet_v2-int8", "resnet18-int8")
 COLUMNS = ("optimize", "load", "load + run", "optimize again", "load + run again")
@@ -42,24 +47,10 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if missing := backend_missing():
         raise SystemExit(f"nothing to measure: {missing}")
-    reports = {
-        clock: Report(
-            title=f"optimize and load, {clock} time, median",
-            facts=_machine.describe(batch=1),
-            columns=list(COLUMNS),
-            ratios=[
-                Ratio("load + run", "optimize"),
-                Ratio("load + run again", "optimize again"),
-            ],
-            unit="s",
-        )
-        for clock in CLOCKS
-    }
+    ratios = [Ratio("load + run", "optimize"), Ratio("load + run again", "optimize again")]
+    reports = reports_by_clock("optimize and load", COLUMNS, ratios, batch=1)
     _measure(reports, options)
-    for report in reports.values():
-        report.print(_machine.console())
-    if options.json:
-        reports["wall"].write_json(options.json)
+    show(reports, options.json)
 
 
 def _measure(reports: dict[str, Report], options: argparse.Namespace) -> None:

@@ -33,8 +33,9 @@ from benchmarks._arguments import (
 )
 from benchmarks._quantize import quiet
 from benchmarks._report import Ratio, Report, Row, not_measured
-from benchmarks._timing import Sample
+from benchmarks._timing import Sample, rounds_within
 from benchmarks.models import _decoders
+from benchmarks.models._process import Clock
 
 COLUMNS = ("torch", "fp32", "bf16", "a8w8", "faster_whisper")
 
@@ -97,8 +98,7 @@ def _measure(columns: list[str], options: argparse.Namespace, report: Report) ->
             f"{column}: {len(tokens)} tokens, word error rate "
             f"{whisper.word_error_rate(said, heard):.1%}, first call {first:.1f} s"
         )
-    wall, cpu = _in_turns(made, options)
-    report.rows += [Row("wall", wall), Row("CPU", cpu)]
+    report.rows += _in_turns(made, options)
 
 
 def _transcriber(column: str, features: Tensor) -> Transcribe:
@@ -144,24 +144,21 @@ def _by_faster_whisper(features: Tensor) -> Transcribe:
     return transcribe
 
 
-def _in_turns(
-    runs: dict[str, Transcribe], options: argparse.Namespace
-) -> tuple[dict[str, Sample], dict[str, Sample]]:
-    """Return samples of wall time and of CPU time of runs that take turns."""
-    wall: dict[str, list[float]] = {name: [] for name in runs}
-    cpu: dict[str, list[float]] = {name: [] for name in runs}
-    deadline = time.perf_counter() + options.budget
-    for number in range(options.rounds):
-        if number >= 3 and time.perf_counter() > deadline:
-            break
+def _in_turns(runs: dict[str, Transcribe], options: argparse.Namespace) -> list[Row]:
+    """Return a row for each clock, of runs that take turns."""
+    seconds: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
+    for _ in rounds_within(options.rounds, options.budget):
         for name, run in runs.items():
-            begin = time.perf_counter(), time.process_time()
+            clock = Clock()
             run()
-            wall[name].append(time.perf_counter() - begin[0])
-            cpu[name].append(time.process_time() - begin[1])
-    return tuple(
-        {name: Sample(tuple(seconds)) for name, seconds in found.items()} for found in (wall, cpu)
-    )
+            seconds[name].append(clock.read())
+    return [
+        Row(
+            title,
+            {name: Sample(tuple(run[clock] for run in each)) for name, each in seconds.items()},
+        )
+        for title, clock in (("wall", "wall"), ("CPU", "cpu"))
+    ]
 
 
 def _parser() -> argparse.ArgumentParser:

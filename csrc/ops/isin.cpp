@@ -44,7 +44,7 @@ void isin_of(const at::Tensor& elements, const at::Tensor& others, bool invert, 
   const auto* const first = others.const_data_ptr<T>();
   const auto* const last = first + others.numel();
   const int64_t count = elements.numel() + others.numel();
-  if (others.numel() == 0 || elements.numel() * others.numel() <= kIsinPairs) {
+  if (others.numel() == 0 || elements.numel() <= kIsinPairs / others.numel()) {
     mark_members<T>(elements, invert, dst, [&](T x) { return std::find(first, last, x) != last; });
     return;
   }

@@ -61,7 +61,6 @@ def test_integer_embeddings(tmp_path):
     path = tmp_path / "out.json"
     once = ("--rounds", "1", "--budget", "0", "--json", str(path))
     intx_embedding.main(["--shapes", "30x64x5", *once])
-    attention_step.main(["--shapes", "1x4x2x16", "--context", "8", *once])
     rows = json.loads(path.read_text())["rows"]
     assert len(rows) == 2
     assert all(set(row["times"]) >= {"torchao", "float"} for row in rows)

@@ -238,7 +238,6 @@ def test_positions_that_begin_anew_separate_texts(
     _assert_like_the_model(pair, lambda model: model(packed, position_ids=positions).logits)
 
 
-@pytest.mark.skipif(transformers.__version__.startswith("4."), reason="needs transformers 5")
 def test_a_static_cache_in_two_generations_of_a_compiled_forward() -> None:
     # https://github.com/huggingface/transformers/issues/46858
     model = _decoder_families.build("GPT-2", num_hidden_layers=1)
@@ -285,7 +284,10 @@ def test_models_with_attention_of_their_own_run_with_a_reason(family: str) -> No
     assert all("call no attention function of transformers" in name for name in _fallbacks())
 
 
-@pytest.mark.skipif(transformers.__version__.startswith("4."), reason="needs transformers 5")
+@pytest.mark.skipif(
+    transformers.__version__.startswith("4."),
+    reason="transformers 4 chooses experts by data, which cannot be traced",
+)
 def test_sinks_of_attention_are_captured() -> None:
     pair = _pair("GPT-OSS")
     cpuaccel.reset_stats()

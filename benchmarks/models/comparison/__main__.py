@@ -22,6 +22,7 @@ from benchmarks._arguments import (
     add_checked_names,
     add_names,
     add_plot,
+    add_results,
     add_rounds,
     check_known,
     make_parser,
@@ -145,21 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="after SECONDS a case runs again without the column that hangs (default: 900)",
     )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=_RESULTS,
-        metavar="FILE",
-        help=f"each result is written to FILE as soon as it is measured (default: {_RESULTS})",
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="use the results that an interrupted run wrote to --results",
-    )
-    parser.add_argument(
-        "--markdown", type=Path, metavar="FILE.md", help="also write the table to FILE.md"
-    )
+    add_results(parser, _RESULTS)
     add_plot(parser)
     return parser
 

@@ -116,7 +116,9 @@ _last: WeakKeyDictionary[Any, Places] = WeakKeyDictionary()
 
 def _room(held: _Held) -> Any:
     """Return what tells whether an attention still reads the same memory."""
-    return held.buffers[0].data_ptr() if held.place is None else held.place.room
+    if held.place is not None:
+        return held.place.room
+    return [each.data_ptr() for each in held.buffers]
 
 
 def _taken(

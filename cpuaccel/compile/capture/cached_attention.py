@@ -181,7 +181,7 @@ class CachedCall:
         return attended
 
     def float_mask(self, mask: Any) -> Any:
-        """Return a mask as floats that are added to scores; what is no tensor as it is."""
+        """Return a mask as floats that are added to scores. Other values are returned unchanged."""
         if not isinstance(mask, Tensor):
             return mask
         if id(mask) not in self._floats:

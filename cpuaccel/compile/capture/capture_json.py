@@ -99,12 +99,13 @@ def decode(facts: dict[str, Any], model: nn.Module) -> Capture:
             nodes.append(graph.get_attr(name))
         else:
             op, arguments, keywords = value
-            args, kwargs = (_argument(each, nodes) for each in (arguments, keywords))
-            made = graph.call_function(op_json.function_of(op), tuple(args), kwargs)
+            args = tuple(op_json.reader(arguments)(nodes))
+            kwargs = {name: op_json.reader(each)(nodes) for name, each in keywords.items()}
+            made = graph.call_function(op_json.function_of(op), args, kwargs)
             if is_region(made):
                 check_digest(args[-2])
             nodes.append(made)
-    graph.output(tuple(_argument(facts["outputs"], nodes)))
+    graph.output(tuple(op_json.reader(facts["outputs"])(nodes)))
     trees = [treespec_loads(each) for each in facts["trees"]]
     graph.set_codegen(PyTreeCodeGen(PyTreeInfo(facts["names"], *trees)))
     call = Call.from_facts(facts["call"])
@@ -119,18 +120,6 @@ def decode(facts: dict[str, Any], model: nn.Module) -> Capture:
         (),
         None if facts["sizes"] is None else DynamicSizes.from_facts(facts["sizes"]),
     )
-
-
-def _argument(written: Any, nodes: list[Any]) -> Any:
-    if isinstance(written, list):
-        return [_argument(each, nodes) for each in written]
-    if not isinstance(written, dict):
-        return written
-    if "torch" in written and len(written) == 1:
-        return torch_names.constant_of(written["torch"])
-    if "value" in written and len(written) == 1:
-        return nodes[written["value"]]
-    return {name: _argument(each, nodes) for name, each in written.items()}
 
 
 def _held(name: str, held: Any, places: dict[Any, Place]) -> dict[str, Any]:

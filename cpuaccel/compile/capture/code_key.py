@@ -53,7 +53,7 @@ def _functions_in(scope: Any) -> list[tuple[str, str]]:
 
 def of_function(function: types.FunctionType) -> str:
     """Return a digest of a function's code, its defaults, and the functions that it holds."""
-    return _digest(_described(function, ()))
+    return digest_of(_described(function, ()))
 
 
 def _described(function: types.FunctionType, outer: tuple[int, ...]) -> Any:
@@ -82,7 +82,7 @@ def _value(value: Any, outer: tuple[int, ...]) -> Any:
 
 @functools.cache
 def _of_code(code: types.CodeType) -> str:
-    return _digest(
+    return digest_of(
         (
             *(code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_argcount),
             *map(_constant, code.co_consts),
@@ -100,5 +100,6 @@ def _constant(value: Any) -> Any:
     return value
 
 
-def _digest(value: Any) -> str:
+def digest_of(value: object) -> str:
+    """Return a digest of a value of builtin types."""
     return hashlib.sha256(repr(value).encode()).hexdigest()

@@ -72,11 +72,6 @@ def key_of(model: nn.Module, *facts: object) -> str:
     return digest.hexdigest()
 
 
-def digest_of(value: object) -> str:
-    """Return a digest of a value of builtin types."""
-    return hashlib.sha256(repr(value).encode()).hexdigest()
-
-
 def _surroundings() -> list[Any]:
     """Return what captures depend on beside the model."""
     native = _native.load()
@@ -170,7 +165,7 @@ class _Description:
             return kind, self._tensor(value)
         if isinstance(value, nn.Module):
             if id(value) not in self._paths:
-                raise NoKey(f"an attribute is a {kind} that is no layer of the model")
+                raise NoKey(f"an attribute holds a {kind} from outside of the model")
             return kind, self._paths[id(value)]
         if isinstance(value, type):
             return self._name_of(value)

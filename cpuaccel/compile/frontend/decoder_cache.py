@@ -83,7 +83,7 @@ class DecoderCache:
         capture_files.save(self._name(kind), facts)
 
     def _name(self, kind: object) -> str:
-        return f"{self._key[:40]}-{model_key.digest_of(kind)[:16]}"
+        return f"{self._key[:40]}-{code_key.digest_of(kind)[:16]}"
 
 
 def _encoded(entry: Entry) -> dict[str, Any]:

@@ -91,8 +91,12 @@ class Seq2SeqPlans(GenerationPlans):
     def _bound(self, given: dict[str, Any]) -> Arguments | str:
         encoded = given.pop("encoder_outputs", None)
         encoder_mask = given.pop("attention_mask", None)
-        is_padded = encoder_mask is not None and not bool(encoder_mask.all())
-        if is_padded and _mask_maker() is None and self.model.config.model_type != "whisper":
+        if (
+            encoder_mask is not None
+            and _mask_maker() is None
+            and self.model.config.model_type != "whisper"
+            and not bool(encoder_mask.all())
+        ):
             return "padding of the encoder's input, and transformers is older than 5"
         name = self.model.main_input_name
         source = given.pop(name, None)

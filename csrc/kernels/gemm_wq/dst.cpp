@@ -14,45 +14,24 @@ constexpr int64_t kPiece = 64;  // columns
 // Pieces of a thread; about 10 us of work.
 constexpr int64_t kThreadPieces = 64;
 
-// The compiler vectorizes loops over elements of one type.
-template <DataType kType>
-void combine_as(const WqDst& dst, float* values, int64_t at, int64_t count) {
+// values * times + plus, at element `at` of dst.
+void combine(const WqDst& dst, float* values, int64_t at, int64_t count) {
   for (int64_t j = 0; dst.times != nullptr && j < count; ++j) {
-    values[j] *= element_to_float(dst.times, kType, at + j);
+    values[j] *= element_to_float(dst.times, dst.type, at + j);
   }
   for (int64_t j = 0; dst.plus != nullptr && j < count; ++j) {
-    values[j] += element_to_float(dst.plus, kType, at + j);
+    values[j] += element_to_float(dst.plus, dst.type, at + j);
   }
 }
 
-template <DataType kType>
-void load_as(const WqDst& dst, float* values, int64_t at, int64_t count) {
+void store(const WqDst& dst, const float* values, int64_t at, int64_t count) {
+  if (dst.type == DataType::f32) {
+    std::copy_n(values, count, static_cast<float*>(dst.data) + at);
+    return;
+  }
   for (int64_t j = 0; j < count; ++j) {
-    values[j] = element_to_float(dst.data, kType, at + j);
+    float_to_element(values[j], dst.data, dst.type, at + j);
   }
-}
-
-template <DataType kType>
-void store_as(const WqDst& dst, const float* values, int64_t at, int64_t count) {
-  for (int64_t j = 0; j < count; ++j) {
-    float_to_element(values[j], dst.data, kType, at + j);
-  }
-}
-
-// Functions of the elements of a dst: values * times + plus, a load and a store.
-struct ByType {
-  void (*combine)(const WqDst& dst, float* values, int64_t at, int64_t count);
-  void (*load)(const WqDst& dst, float* values, int64_t at, int64_t count);
-  void (*store)(const WqDst& dst, const float* values, int64_t at, int64_t count);
-};
-
-template <DataType kType>
-constexpr ByType kByType{combine_as<kType>, load_as<kType>, store_as<kType>};
-
-const ByType& by_type(DataType type) {
-  return type == DataType::f32    ? kByType<DataType::f32>
-         : type == DataType::bf16 ? kByType<DataType::bf16>
-                                  : kByType<DataType::f16>;
 }
 
 }  // namespace
@@ -79,24 +58,24 @@ void write_columns(const WqDst& dst, float* results, int64_t m, int64_t n0, int6
   if (dst.function.run != nullptr) {
     dst.function.run(dst.function.context, results, count);
   }
-  const ByType& elements = by_type(dst.type);
-  elements.combine(dst, results, at, count);
-  elements.store(dst, results, at, count);
+  combine(dst, results, at, count);
+  store(dst, results, at, count);
 }
 
 void apply_operands(const WqDst& dst, int64_t M, int64_t N) {
   if (dst.times == nullptr && dst.plus == nullptr) {
     return;
   }
-  const ByType& elements = by_type(dst.type);
   const int64_t pieces = (N + kPiece - 1) / kPiece;
   for_each_piece(M * pieces, kThreadPieces, [&](int64_t piece) {
     const int64_t m = piece / pieces, n0 = piece % pieces * kPiece;
     const int64_t count = std::min(kPiece, N - n0), at = m * dst.stride + n0;
     std::array<float, kPiece> values;
-    elements.load(dst, values.data(), at, count);
-    elements.combine(dst, values.data(), at, count);
-    elements.store(dst, values.data(), at, count);
+    for (int64_t j = 0; j < count; ++j) {
+      values[static_cast<size_t>(j)] = element_to_float(dst.data, dst.type, at + j);
+    }
+    combine(dst, values.data(), at, count);
+    store(dst, values.data(), at, count);
   });
 }
 
