@@ -68,7 +68,7 @@ struct IsaRow {
 // The ISAs of this architecture. Those with a name come first, lowest first, from Isa::ref on.
 std::span<const IsaRow> isa_rows();
 
-// These query the CPU on every call.
+// These query the CPU on every call. isa.h has functions that keep the answers.
 Features ask_features();
 std::string ask_vendor();
 int ask_family();  // from CPUID, base plus extended family; 0 if there is none

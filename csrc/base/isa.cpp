@@ -107,6 +107,11 @@ const std::string& cpu_vendor() {
   return vendor;
 }
 
+int cpu_family() {
+  static const int family = ask_family();
+  return family;
+}
+
 const std::string& cpu_core() {
   static const std::string core = ask_core();
   return core;

@@ -88,6 +88,9 @@ CPUACCEL_API Isa max_isa();
 // "AuthenticAMD", "GenuineIntel", "ARM" and so on; empty if the CPU does not report it.
 CPUACCEL_API const std::string& cpu_vendor();
 
+// CPUID's base plus extended family, such as 0x19 of Zen 3 and Zen 4; 0 on other architectures.
+CPUACCEL_API int cpu_family();
+
 // "neoverse-v1" and so on; empty on x86 and for cores that are not listed here.
 CPUACCEL_API const std::string& cpu_core();
 

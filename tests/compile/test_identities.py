@@ -1,4 +1,4 @@
-"""Products by 1, and views that exist already, are no ops of a capture."""
+"""Products by 1, casts to the same dtype and views that exist already are no ops of a capture."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import cpuaccel
 from compile._compiled import Net, needs_onednn
 from cpuaccel.compile.capture.capture import graph_of
+from cpuaccel.compile.passes import identities
 
 pytestmark = needs_onednn
 
@@ -62,3 +63,19 @@ def test_a_result_is_no_alias_of_another() -> None:
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
     assert found[2].data_ptr() == found[3].data_ptr()
+
+
+@pytest.mark.parametrize(("like", "ops"), [(torch.float32, 0), (torch.float64, 1)])
+def test_a_cast_to_the_same_dtype_is_removed(like: torch.dtype, ops: int) -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return self.linear(torch.cos(self.linear(x)).type_as(x.to(like)).float())
+
+    net, x = Net(forward, linear=nn.Linear(8, 8)).eval(), torch.randn(3, 8)
+    graph = torch.export.export(net, (x,)).graph_module.graph
+    found = graph.find_nodes(op="call_function", target=torch.ops.aten.type_as.default)
+    assert len(found) == 1
+    identities.remove(graph)
+    found = graph.find_nodes(op="call_function", target=torch.ops.aten.type_as.default)
+    assert len(found) == ops
+    with torch.no_grad():
+        torch.testing.assert_close(cpuaccel.optimize(net, (x,))(x), net(x))

@@ -130,6 +130,30 @@ TEST_P(GemmTest, Types) {
   }
 }
 
+// Dot products of one row: it is read as halves if both operands are, and by four columns at a time
+// if it is long.
+TEST_P(GemmTest, OneRow) {
+  for (const DataType type : kTypes) {
+    for (const int64_t K : {63, 129, 1000, 3073, 6200}) {
+      for (const int64_t N : {1, 6, 11}) {
+        GemmOptions options;
+        options.a = options.b = type;
+        options.b_layout = Layout::columns;
+        options.beta = 0.5f;
+        run({1, N, K}, options);
+        ASSERT_FALSE(HasFailure());
+        options.a_layout = Layout::spread;
+        run({1, N, K}, options);
+        ASSERT_FALSE(HasFailure());
+        // One column of B, by the rows of A.
+        options.a_layout = Layout::rows;
+        run({N, 1, K}, options);
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
 TEST_P(GemmTest, AlphaBetaBias) {
   for (const GemmShape& shape : {GemmShape{1, 33, 10}, GemmShape{7, 21, 33}, GemmShape{61, 37, 30},
                                  GemmShape{70, 3, 41}, GemmShape{5, 6, 0}, GemmShape{2, 3, 4, 5}}) {

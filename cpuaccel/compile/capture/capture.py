@@ -289,6 +289,11 @@ def _without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def _normalize_casts(graph: Graph) -> None:
     """Replace casts, such as autocast's, by convert_element_type: for weights it is done once."""
+    for node in graph.find_nodes(op="call_function", target=_aten.type_as.default):
+        source, result = (each.meta["val"] for each in (node.args[0], node))
+        if source.device == result.device and source.dtype != result.dtype:
+            node.target = torch.ops.prims.convert_element_type.default
+            node.args = (node.args[0], result.dtype)
     for node in graph.find_nodes(op="call_function", target=_aten._to_copy.default):
         source, result = (each.meta["val"] for each in (node.args[0], node))
         kept = {"device": source.device, "layout": source.layout}  # type_as names them

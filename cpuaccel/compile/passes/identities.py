@@ -1,7 +1,8 @@
 """Removes ops that compute what another node already holds.
 
 Rotary embeddings multiply by a scaling of 1 and view cosines once for queries and once for keys.
-Outside of regions, torch runs each of these ops in each call.
+Norms cast to the dtype that they have already. Outside of regions, torch runs each of these ops in
+each call; a cast also keeps layers out of one region.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _VIEWS = (_aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int)
 
 
 def remove(graph: Graph) -> None:
-    """Replace products by 1, and views that exist already, by the node with the same values.
+    """Replace products by 1, casts to the same dtype, and views that exist already.
+
+    The node with the same values takes their place.
 
     Nothing changes in graphs that mutate a tensor, nor for nodes that a result may be a view of.
     """
@@ -31,7 +34,7 @@ def remove(graph: Graph) -> None:
     given_away = returned_or_aliased(graph.output_node())
     views: dict[Hashable, Node] = {}
     for node in graph.nodes:
-        same = _factor_of_one(node)
+        same = _factor_of_one(node) or _cast_to_itself(node)
         if node.target in _VIEWS and all(isinstance(each, int | Node) for each in node.args):
             same = views.setdefault((node.target, node.args), node)
         if same is None or same is node or node in given_away or same in given_away:
@@ -51,3 +54,14 @@ def _factor_of_one(node: Node) -> Node | None:
     if not isinstance(before, Tensor) or not isinstance(after, Tensor):
         return None
     return source if before.dtype == after.dtype and before.is_floating_point() else None
+
+
+def _cast_to_itself(node: Node) -> Node | None:
+    """Return the source of `type_as` a tensor of the source's dtype and device."""
+    if node.target is not _aten.type_as.default:
+        return None
+    source: Any = node.args[0]
+    before, after = source.meta.get("val"), node.meta.get("val")
+    if not isinstance(before, Tensor) or not isinstance(after, Tensor):
+        return None
+    return source if (before.dtype, before.device) == (after.dtype, after.device) else None

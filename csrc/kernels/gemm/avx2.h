@@ -45,6 +45,9 @@ struct Avx2Floats : Floats8 {
     CPUACCEL_INLINE static Vector load(const Element* src, int64_t count) {
       return load_part<Elements>(src, count);
     }
+    CPUACCEL_INLINE static void load_two(const Element* src, Vector (&dst)[2]) {
+      Elements::load_two(src, dst);
+    }
   };
   using F32 = As<F32Elements>;
   using Bf16 = As<Bf16Elements>;

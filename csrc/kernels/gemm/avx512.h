@@ -52,6 +52,13 @@ struct Avx512Floats : Floats16 {
     CPUACCEL_INLINE static Vector load(const uint16_t* src, int64_t count) {
       return widened(_mm256_maskz_loadu_epi16(mask(count), src));
     }
+    // Thirty-two elements: those at even indices, then those at odd ones.
+    CPUACCEL_INLINE static void load_two(const uint16_t* src, Vector (&dst)[2]) {
+      const __m512i pairs = _mm512_loadu_si512(src);
+      dst[0] = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+      dst[1] = _mm512_castsi512_ps(
+          _mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+    }
     CPUACCEL_INLINE static Vector widened(__m256i halves) {
       return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
     }
@@ -61,6 +68,10 @@ struct Avx512Floats : Floats16 {
     CPUACCEL_INLINE static Vector load(const uint16_t* src) { return _mm512_cvtph_ps(load16(src)); }
     CPUACCEL_INLINE static Vector load(const uint16_t* src, int64_t count) {
       return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask(count), src));
+    }
+    CPUACCEL_INLINE static void load_two(const uint16_t* src, Vector (&dst)[2]) {
+      dst[0] = load(src);
+      dst[1] = load(src + kLanes);
     }
   };
 

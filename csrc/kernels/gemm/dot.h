@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/dot_loop.h"
+#include "kernels/gemm/dot_one_row.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/gemm/prefetch.h"
 #include "kernels/gemm/unroll.h"
@@ -118,88 +119,11 @@ CPUACCEL_INLINE void dot_tail(const DotCall& call, int64_t row, int64_t column,
   }
 }
 
-// The sum of kCount vectors, a power of two, added in pairs.
-template <typename V, int kCount>
-CPUACCEL_INLINE typename V::Vector total(typename V::Vector* sums) {
-  if constexpr (kCount == 1) {
-    return sums[0];
-  } else {
-    CPUACCEL_UNROLL
-    for (int s = 0; s < kCount / 2; ++s) {
-      sums[s] = V::add(sums[s], sums[s + kCount / 2]);
-    }
-    return total<V, kCount / 2>(sums);
-  }
-}
-
-// Sums of a row of A times a column of B, lane by lane.
-template <typename V, typename E, int kSums>
-CPUACCEL_INLINE typename V::Vector dot_column(const float* a, const typename E::Element* b,
-                                              int64_t count, const ReadAhead& ahead) {
-  using Vector = typename V::Vector;
-  constexpr int64_t kLine = 64, kElement = sizeof(typename E::Element);
-  Vector sums[kSums];
-  CPUACCEL_UNROLL
-  for (int s = 0; s < kSums; ++s) {
-    sums[s] = V::zero();
-  }
-  int64_t k = 0;
-  for (; k + kSums * V::kLanes <= count; k += kSums * V::kLanes) {
-    CPUACCEL_UNROLL
-    for (int s = 0; s < kSums; ++s) {
-      const auto* from = b + k + s * V::kLanes;
-      if (s * V::kLanes * kElement % kLine == 0) {
-        ahead.ask(from);
-      }
-      V::accumulate(sums[s], V::load(a + k + s * V::kLanes), E::load(from));
-    }
-  }
-  for (; k < count; k += V::kLanes) {
-    const int64_t left = count - k < V::kLanes ? count - k : V::kLanes;
-    V::accumulate(sums[0], V::load(a + k, V::mask(left)), E::load(b + k, left));
-  }
-  return total<V, kSums>(sums);
-}
-
-// For one row of A, where reading B takes all the time: B is read from front to back, one column
-// after another, and prefetched. For bf16 in memory, 768 elements a column, this reads 46 of the 47
-// GB/s that a core of Zen 5 can read. Four columns at a time read 29, and a loop for each of four
-// columns 40, because the hardware prefetcher goes by the address of the load instruction.
-template <typename V, typename E, int kSums>
-void dot_in_turn(const DotCall& call, int64_t row) {
-  constexpr int kTogether = 4;
-  const float* a = call.a + row * call.a_stride;
-  const auto* b = static_cast<const typename E::Element*>(call.b);
-  const ReadAhead ahead = call.b_stride == call.k
-                              ? read_ahead_of_elements(sizeof(typename E::Element))
-                              : kReadAheadOfNothing;
-  float* c = call.c + row * call.c_row;
-  for (int64_t column = 0; column < call.n; column += kTogether) {
-    typename V::Vector sums[kTogether];
-#pragma GCC unroll 1
-    for (int j = 0; j < kTogether; ++j) {
-      sums[j] = column + j < call.n
-                    ? dot_column<V, E, kSums>(a, b + (column + j) * call.b_stride, call.k, ahead)
-                    : V::zero();
-    }
-    alignas(16) float results[kTogether];
-    V::store_sums(results, sums[0], sums[1], sums[2], sums[3]);
-    for (int j = 0; j < kTogether && column + j < call.n; ++j) {
-      float& to = c[(column + j) * call.c_column];
-      to = (call.add ? to : 0.0f) + call.alpha * results[j];
-    }
-  }
-}
-
 template <typename V, typename E, int kRows>
 void dot_rows(const DotCall& call, int64_t row, PrefetchWalk& prefetch) {
   if constexpr (kRows == 1 && V::DotTiles::kInTurn > 0) {
-    constexpr int kLong = V::DotTiles::kInTurn, kShort = kLong / 2;
-    if (call.k >= 2 * kLong * V::kLanes) {
-      return dot_in_turn<V, E, kLong>(call, row);
-    }
-    if (call.k >= kShort * V::kLanes) {
-      return dot_in_turn<V, E, kShort>(call, row);
+    if (dot_one_row<V, E>(call, row)) {
+      return;
     }
   }
   constexpr int kColumns = V::DotTiles::template kColumns<kRows>;

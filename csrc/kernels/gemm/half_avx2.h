@@ -47,6 +47,13 @@ struct F32Elements : Lanes8 {
 
 struct Bf16Elements : Lanes8 {
   using Element = uint16_t;
+  // Sixteen elements: those at even indices, then those at odd ones.
+  CPUACCEL_INLINE static void load_two(const uint16_t* src, __m256 (&dst)[2]) {
+    const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src));
+    dst[0] = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+    dst[1] = _mm256_castsi256_ps(
+        _mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+  }
   CPUACCEL_INLINE static __m256 load(const uint16_t* src) {
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
@@ -69,6 +76,10 @@ struct Bf16Elements : Lanes8 {
 
 struct F16Elements : Lanes8 {
   using Element = uint16_t;
+  CPUACCEL_INLINE static void load_two(const uint16_t* src, __m256 (&dst)[2]) {
+    dst[0] = load(src);
+    dst[1] = load(src + 8);
+  }
   CPUACCEL_INLINE static __m256 load(const uint16_t* src) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src)));
   }

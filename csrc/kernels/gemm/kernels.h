@@ -56,6 +56,10 @@ struct DotCall {
   float alpha;
   bool add;
   GemmPrefetch next;  // what is read after this block, to be prefetched
+  // The rows of a as elements of `type`, which has 16 bits, or null: as they lie in memory, if they
+  // do so next to each other along k.
+  const void* a_halves = nullptr;
+  int64_t a_halves_stride = 0;
 };
 using DotFunction = void(const DotCall& call);
 

@@ -30,19 +30,31 @@ DotSizes dot_sizes(int64_t rows, int64_t vectors, int64_t K, const GemmKernels& 
   return {kc, kDotBlock * std::clamp(blocks, least, at_least(kMostBlocks, least))};
 }
 
-// `large` has unit stride along k and `stride` between its vectors.
+// Vectors with unit stride along k, and `stride` between them.
+struct Vectors {
+  const char* data;
+  DataType type;
+  int64_t stride;
+};
+
+// The small operand as it lies in memory, if it can be multiplied so: no data otherwise.
+Vectors halves_of(const Vectors& small, int64_t along_k, DataType large) {
+  const bool fits = small.type == large && large != DataType::f32 && along_k == 1;
+  return fits ? small : Vectors{};
+}
+
 template <typename Result>
 void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vectors,
-                const GemmRows& small, int64_t small_rows, const char* large, DataType type,
-                int64_t stride, const Result& result_of) {
+                const GemmRows& small, const Vectors& halves, int64_t small_rows,
+                const Vectors& large, const Result& result_of) {
   const DotSizes size = dot_sizes(small_rows, vectors, call.K, kernels);
-  const int64_t element = data_type_size(type);
+  const int64_t element = data_type_size(large.type);
   const int64_t grain = gemm_grain(at_least(small_rows, 4), size.block, call.K);
   for_each_piece(divide_up(vectors, size.block), grain, [&](int64_t piece) {
     const int64_t first = piece * size.block;
     const int64_t count = std::min(size.block, vectors - first);
     const auto at = [&](int64_t vector, int64_t k) {
-      return large + (vector * stride + k) * element;
+      return large.data + (vector * large.stride + k) * element;
     };
     result_of(first, count, [&](const GemmResult& result, int64_t c_row, int64_t c_column) {
       bool add = result.start();
@@ -51,10 +63,12 @@ void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vector
         const bool follows = size.kc < call.K && (more || first + size.block < vectors);
         const char* next = more ? at(first, k + size.kc) : at(first + size.block, 0);
         kernels.dot({small_rows, count, std::min(size.kc, call.K - k), small.data + k, small.stride,
-                     at(first, k), type, stride, result.data(), c_row, c_column, call.alpha, add,
+                     at(first, k), large.type, large.stride, result.data(), c_row, c_column,
+                     call.alpha, add,
                      follows ? GemmPrefetch{next, count, std::min(size.kc, call.K - k) * element,
-                                            stride * element}
-                             : GemmPrefetch{}});
+                                            large.stride * element}
+                             : GemmPrefetch{},
+                     halves.data == nullptr ? nullptr : halves.data + k * element, halves.stride});
         add = true;
       }
       result.finish();
@@ -67,7 +81,13 @@ void dot_pieces(const GemmCall& call, const GemmKernels& kernels, int64_t vector
 void gemm_dot(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   const GemmRows a = rows(call, kernels, {g, 0, call.M, 0, call.K, 0, nullptr}, false);
   const GemmMatrix& b = call.b;
-  dot_pieces(call, kernels, call.N, a, call.M, matrix_at(b, g, 0, 0), b.type, b.column_stride,
+  Vectors halves{};
+  if (call.pack_a.write == nullptr) {
+    halves = halves_of({matrix_at(call.a, g, 0, 0), call.a.type, call.a.row_stride},
+                       call.a.column_stride, b.type);
+  }
+  dot_pieces(call, kernels, call.N, a, halves, call.M,
+             {matrix_at(b, g, 0, 0), b.type, b.column_stride},
              [&](int64_t n0, int64_t n, const auto& run) {
                const GemmResult result(call, kernels, {g, 0, call.M, n0, n});
                run(result, result.stride(), 1);
@@ -77,7 +97,10 @@ void gemm_dot(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
 void gemm_dot_columns(const GemmCall& call, const GemmKernels& kernels, int64_t g) {
   const GemmMatrix& a = call.a;
   const GemmRows b = columns(call, kernels, g);
-  dot_pieces(call, kernels, call.M, b, call.N, matrix_at(a, g, 0, 0), a.type, a.row_stride,
+  const Vectors halves = halves_of({matrix_at(call.b, g, 0, 0), call.b.type, call.b.column_stride},
+                                   call.b.row_stride, a.type);
+  dot_pieces(call, kernels, call.M, b, halves, call.N,
+             {matrix_at(a, g, 0, 0), a.type, a.row_stride},
              [&](int64_t m0, int64_t m, const auto& run) {
                const GemmResult result(call, kernels, {g, m0, m, 0, call.N});
                run(result, 1, result.stride());
