@@ -2,6 +2,7 @@
 // nearest even, and subnormals are kept.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -69,6 +70,18 @@ CPUACCEL_INLINE float element_to_float(const void* data, DataType type, int64_t 
   }
   const uint16_t half = static_cast<const uint16_t*>(data)[index];
   return type == DataType::bf16 ? bf16_to_float(half) : f16_to_float(half);
+}
+
+// `count` elements as floats: where they lie, or converted into the buffer.
+inline const float* elements_as_floats(const void* src, DataType type, int64_t count,
+                                       float* buffer) {
+  if (type == DataType::f32) {
+    return static_cast<const float*>(src);
+  }
+  const auto* halves = static_cast<const uint16_t*>(src);
+  std::transform(halves, halves + count, buffer,
+                 type == DataType::bf16 ? bf16_to_float : f16_to_float);
+  return buffer;
 }
 
 CPUACCEL_INLINE void float_to_element(float value, void* data, DataType type, int64_t index) {

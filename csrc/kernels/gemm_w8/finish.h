@@ -1,5 +1,5 @@
-// Stores results of gemm_w8 by plain loops, which the compiler vectorizes. Included by the kernels'
-// sources only.
+// Adds and stores results of gemm_w8 by plain loops, which the compiler vectorizes. Included by the
+// kernels' sources only.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,20 @@ void finish_as(const GemmW8Results& r) {
 
 void finish(const GemmW8Results& results) {
   results.bias != nullptr ? finish_as<true>(results) : finish_as<false>(results);
+}
+
+void add_bytes(const GemmW8Bytes& b) {
+  for (int64_t m = 0; m < b.M; ++m) {
+    const int32_t* high = b.sums + 3 * m * b.nr;
+    const int32_t *middle = high + b.nr, *low = middle + b.nr;
+    float* floats = b.floats + m * b.nr;
+    for (int64_t j = 0; j < b.nr; ++j) {
+      const int32_t offset = b.row_offset * b.column_sums[j];
+      const auto lower =
+          256.0f * static_cast<float>(middle[j] - offset) + static_cast<float>(low[j] - offset);
+      floats[j] = b.steps[m] * (65536.0f * static_cast<float>(high[j] - offset) + lower);
+    }
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/scratch.h"
 #include "kernels/gemm/half.h"
 #include "kernels/gemm/pieces.h"
+#include "kernels/gemm_w8/byte_rows.h"
 #include "kernels/qgemm/kernels.h"
 #include "kernels/round_up.h"
 
@@ -149,7 +150,7 @@ GemmW8Function* gemm_w8_row(const QgemmWeights& weights) {
 }
 
 void gemm_w8(const GemmW8Call& call, GemmW8Function* row) {
-  if (call.M > 0 && call.weights->N > 0) {
+  if (call.M > 0 && call.weights->N > 0 && !gemm_w8_by_bytes(call, row())) {
     Product(call, row()).run();
   }
 }

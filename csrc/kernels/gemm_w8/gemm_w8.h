@@ -4,7 +4,8 @@
 //
 // src M x K and dst M x N of f32, bf16 or f16. Each weight becomes a float, which is exact; sums
 // are f32 fma, so nothing overflows that fits float. Errors: K * 2^-24 of the sum of |src *
-// weight|, and the rounding to dst's type.
+// weight|, and the rounding to dst's type. byte_rows.h has another way for the fewest rows, with
+// its error.
 //
 // Bound: up to 8 rows, reading the weights once, one byte each; more rows, M * N * K fma of f32.
 #pragma once
@@ -39,6 +40,16 @@ struct GemmW8Results {
   DataType type = DataType::f32;
 };
 
+// floats[m * nr + j] = steps[m] * (65536 * high + 256 * middle + low), each of which is a sum of
+// qgemm for row 3 * m and the ones after it, less row_offset * column_sums[j]; for m < M, j < nr.
+struct GemmW8Bytes {
+  const int32_t *sums = nullptr, *column_sums = nullptr;
+  int32_t row_offset = 0;
+  int64_t nr = 0, M = 0;
+  const float* steps = nullptr;
+  float* floats = nullptr;
+};
+
 struct GemmW8Kernels {
   int64_t mr;  // maximum rows of a tile
   // The layout of qgemm's weights that the functions read.
@@ -47,6 +58,7 @@ struct GemmW8Kernels {
   // The weights of `runs` runs of a panel as floats: element (k, n) goes to k * nr + n.
   void (*widen)(const int8_t* panel, int64_t runs, float* floats);
   void (*finish)(const GemmW8Results& results);
+  void (*add_bytes)(const GemmW8Bytes& bytes);
 };
 using GemmW8Function = const GemmW8Kernels&();
 

@@ -35,7 +35,7 @@ void widen(const int8_t* panel, int64_t runs, float* floats) {
 }  // namespace
 
 const GemmW8Kernels& gemm_w8_ref() {
-  static constexpr GemmW8Kernels kernels{kRows, kColumns, kRun, tile, widen, finish};
+  static constexpr GemmW8Kernels kernels{kRows, kColumns, kRun, tile, widen, finish, add_bytes};
   return kernels;
 }
 

@@ -129,8 +129,8 @@ void widen(const int8_t* panel, int64_t runs, float* floats) {
 }
 
 template <typename W, int kMostRows>
-constexpr GemmW8Kernels kGemmW8{kMostRows,          kPanelColumns<W>, kRunLength,
-                                tile<W, kMostRows>, widen<W>,         finish};
+constexpr GemmW8Kernels kGemmW8{kMostRows, kPanelColumns<W>, kRunLength, tile<W, kMostRows>,
+                                widen<W>,  finish,           add_bytes};
 
 }  // namespace
 }  // namespace cpuaccel::kernels

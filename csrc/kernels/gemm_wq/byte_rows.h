@@ -1,9 +1,6 @@
 // Products of one or a few rows of floats by codes of 4 bits, by the products of integers of family
-// qgemm_wq: a row becomes three rows of bytes, which the codes need not become floats for.
-//
-//   src[m,k] = step[m] * (65536 * high[m,k] + 256 * middle[m,k] + low[m,k])
-//
-// with step[m] = max |src[m]| / 8355709, so that `high` is at most 127.
+// qgemm_wq: a row becomes three rows of bytes (three_bytes.h), which the codes need not become
+// floats for.
 //
 // Error: 3 (2 groups + 7) * 2^-24 of the sum over k of |src * scale| * (|code| + |zero|); and 2^-23
 // of max |src[m]| times the sum over k of |scale| * (|code| + |zero|); and the rounding of dst.

@@ -74,13 +74,7 @@ class PackedRows {
 const float* row_of_floats(const GemmWqCall& call, int64_t m, float* buffer) {
   const auto* from =
       static_cast<const std::byte*>(call.src) + m * call.src_stride * data_type_size(call.src_type);
-  if (call.src_type == DataType::f32) {
-    return reinterpret_cast<const float*>(from);
-  }
-  const auto* halves = reinterpret_cast<const uint16_t*>(from);
-  std::transform(halves, halves + call.weights->K(), buffer,
-                 call.src_type == DataType::bf16 ? bf16_to_float : f16_to_float);
-  return buffer;
+  return elements_as_floats(from, call.src_type, call.weights->K(), buffer);
 }
 
 void store_rows(const GemmWqCall& call, float* sums, int64_t m0, int64_t rows, int64_t n0) {
