@@ -14,9 +14,9 @@ namespace cpuaccel::kernels {
 namespace {
 
 // The row of A is read again for each column of B, from L1. A longer row does not stay there beside
-// what is read of B. Measured on Zen 4, whose L1 has 32 KiB, in GB/s of one column after another and
-// of four at a time: floats by columns of 896 elements 30 and 18, 2048 24 and 22, 8192 19 and 26;
-// bf16 by columns of 8192 25 and 24, 11008 19 and 24.
+// what is read of B. Measured on Zen 4, whose L1 has 32 KiB, in GB/s of one column after another
+// and of four at a time: floats by columns of 896 elements 30 and 18, 2048 24 and 22, 8192 19 and
+// 26; bf16 by columns of 8192 25 and 24, 11008 19 and 24.
 constexpr int64_t kRowInL1 = 12 * 1024;  // bytes
 
 // The sum of kCount vectors, a power of two, added in pairs.
