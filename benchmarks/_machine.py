@@ -57,6 +57,12 @@ def last_cache() -> int:
     return max(caches().values(), default=32 << 20)
 
 
+def resident() -> float:
+    """Resident memory of this process, in megabytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
+
+
 def console() -> Console:
     """Console for tables: the width of the terminal, or 200 columns when output goes to a file."""
     return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)

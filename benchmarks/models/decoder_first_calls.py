@@ -4,12 +4,15 @@
 them from disk. Both run `torch.compile(model, backend="cpuaccel")`, or with `--through optimize`
 what `cpuaccel.optimize(model)` returns. Building the model is not timed. Wall time and the CPU time
 of all threads are printed; other work on the machine disturbs the CPU time less. `later` is a
-prompt of another length and the second token. Weights are random.
+prompt of another length and the second token. Notes say how much resident memory the process has
+gained since its imports, after these calls, beside the bytes of packed weights and of the cache.
+Weights are random.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import json
 import statistics
@@ -18,7 +21,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import _plugin
+from benchmarks import _machine, _plugin
 from benchmarks._arguments import (
     add_checked_names,
     add_json,
@@ -66,14 +69,14 @@ def main(arguments: list[str] | None = None) -> None:
                 for state, runs in found.items()
             }
             reports[clock].rows.append(Row(f"{model} {name}, {call}", samples))
-        taken = {
-            state: statistics.median(run["from disk"] for run in runs)
-            for state, runs in found.items()
-        }
-        reports["cpu"].notes.append(
-            f"{model} {name}: captures from disk: "
-            + ", ".join(f"{state} {count:.0f}" for state, count in taken.items())
-        )
+        for title, key in (("captures from disk", "from disk"), ("MB of memory", "resident")):
+            medians = {
+                state: statistics.median(run[key] for run in runs) for state, runs in found.items()
+            }
+            each = ", ".join(f"{state} {median:.0f}" for state, median in medians.items())
+            reports["cpu"].notes.append(f"{model} {name}: {title}: {each}")
+        least = found[STATES[0]][0]["least"]
+        reports["cpu"].notes.append(f"{model} {name}: MB of packed weights and cache: {least:.0f}")
     show(reports, options.json)
 
 
@@ -102,6 +105,8 @@ def _calls(options: argparse.Namespace) -> dict[str, Any]:
     """Return the times of calls, by what they compute."""
     import cpuaccel
 
+    _decoders.build("tiny")  # imports the rest of transformers
+    before_all = _machine.resident()
     built = _decoders.build(options.models[0], options.layers)
     model = _decoders.in_format(built, options.formats[0])
     with quiet(), torch.no_grad():
@@ -122,8 +127,23 @@ def _calls(options: argparse.Namespace) -> dict[str, Any]:
             fast(token, past_key_values=output.past_key_values)
             found[f"{before}token"] = clock.read()
             prompt = prompt[:, 1:].contiguous()
+    gc.collect()
+    cpuaccel.memory.empty_cache()
     footer = cpuaccel.explain(_with_plans(fast)).footer
-    return {**found, "from disk": sum("from the cache on disk" in line for line in footer)}
+    return {
+        **found,
+        "from disk": sum("from the cache on disk" in line for line in footer),
+        "resident": _machine.resident() - before_all,
+        "least": _least_bytes(model, options.formats[0], output.past_key_values) / 1e6,
+    }
+
+
+def _least_bytes(model: Any, name: str, cache: Any) -> int:
+    """Return the bytes of packed weights, of the table of embeddings and of the cache."""
+    table = model.get_input_embeddings().weight
+    is_shared = model.get_output_embeddings().weight is table
+    of_table = 0 if is_shared else table.numel() * table.element_size()
+    return _decoders.weight_bytes(model, name) + of_table + _decoders.cache_bytes(cache)
 
 
 def _with_plans(fast: Any) -> Any:

@@ -8,7 +8,6 @@ with it, and the original model. Times are CPU times, which other work on the ma
 import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -67,13 +66,13 @@ def _measure(report: Report, name: str, options: argparse.Namespace) -> None:
     fallbacks = cpuaccel.stats()["fallbacks"].items()
     report.notes += [f"{name}: {key}: {count}" for key, count in fallbacks if "optimize" in key]
     if options.turns:
-        before, most = _resident(), _bert.CONFIGS[name].positions if is_text else 256
+        before, most = _machine.resident(), _bert.CONFIGS[name].positions if is_text else 256
         for turn in track(
             range(options.turns), f"{name}, more sizes", console=Console(stderr=True)
         ):
             side = 32 + turn % (most - 32)
             optimized(_inputs(name, side, batch=1 + turn // (most - 32)))
-        grown = _resident() - before
+        grown = _machine.resident() - before
         report.notes.append(f"{name}: {options.turns} more sizes, {grown:.0f} MB more memory")
 
 
@@ -91,12 +90,6 @@ def _seconds(run: Callable[[Tensor], object], x: Tensor) -> float:
 
 def _several(run: Callable[[Tensor], object], x: Tensor, rounds: int) -> Sample:
     return Sample(tuple(_seconds(run, x) for _ in range(rounds)))
-
-
-def _resident() -> float:
-    """Resident memory of this process, in megabytes."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,4 +25,7 @@ def test_cold_and_warm_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     )
     rows = json.loads(file.read_text())["rows"]
     assert len(rows) == len(decoder_first_calls.CALLS)
-    assert "captures from disk: cold 0" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "captures from disk: cold 0" in printed
+    assert "MB of memory: cold" in printed
+    assert "MB of packed weights and cache: 0" in printed
