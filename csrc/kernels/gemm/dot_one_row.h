@@ -142,24 +142,25 @@ void dot_row(const DotCall& call, const Row& values, float* c) {
                               ? read_ahead_of_elements(kElement)
                               : read_ahead_of_rows(call.k * kElement, call.k * kElement, kTogether);
   for (int64_t column = 0; column < call.n; column += kTogether) {
+    const int64_t count = call.n - column < kTogether ? call.n - column : kTogether;
+    typename Row::Column columns[kTogether];
     typename V::Vector sums[kTogether];
-    const typename Row::Column columns[kTogether] = {
-        b + column * call.b_stride, b + (column + 1) * call.b_stride,
-        b + (column + 2) * call.b_stride, b + (column + 3) * call.b_stride};
-    if (!is_short && column + kTogether <= call.n) {
+    CPUACCEL_UNROLL
+    for (int j = 0; j < kTogether; ++j) {
+      columns[j] = b + (column + (j < count ? j : 0)) * call.b_stride;
+      sums[j] = V::zero();
+    }
+    if (!is_short && count == kTogether) {
       dot_columns<V, E, kTogether, 2>(values, columns, call.k, ahead, sums);
     } else {
 #pragma GCC unroll 1
-      for (int j = 0; j < kTogether; ++j) {
-        sums[j] = V::zero();
-        if (column + j < call.n) {
-          dot_columns<V, E, 1, kSums>(values, columns + j, call.k, ahead, sums + j);
-        }
+      for (int j = 0; j < count; ++j) {
+        dot_columns<V, E, 1, kSums>(values, columns + j, call.k, ahead, sums + j);
       }
     }
     alignas(16) float results[kTogether];
     V::store_sums(results, sums[0], sums[1], sums[2], sums[3]);
-    for (int j = 0; j < kTogether && column + j < call.n; ++j) {
+    for (int j = 0; j < count; ++j) {
       float& to = c[(column + j) * call.c_column];
       to = (call.add ? to : 0.0f) + call.alpha * results[j];
     }
