@@ -177,6 +177,9 @@ class _Trace(TracedSites):
         if not names:
             raise Unsupported("an attention has another mask than transformers makes for the model")
         kept = plain_options(options, module)
+        if kept.get("is_causal") is False and getattr(module, "is_causal", False):
+            # GPT-2 of transformers 4 is causal if it gets no mask. The trace has a mark for it.
+            kept["is_causal"] = None
         number = self.add(Site(module, attention_of(module), layer, names[0], kept))
         attended: Tensor = torch.ops.cpuaccel.cached_attention(query, key, value, number)
         return attended
