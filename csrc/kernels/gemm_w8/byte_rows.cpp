@@ -94,7 +94,7 @@ class Product {
     }
     integers_.tile(tile);
     kernels_.add_bytes({sums, call_.weights->sums() + n0, integers_.row_offset, integers_.nr,
-                        call_.M, steps_, floats});
+                        call_.M, tile.n, steps_, floats});
     GemmW8Results results;
     results.scales = call_.scales + n0;
     results.bias = call_.bias != nullptr ? call_.bias + n0 : nullptr;

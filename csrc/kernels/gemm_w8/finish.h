@@ -41,7 +41,7 @@ void add_bytes(const GemmW8Bytes& b) {
     const int32_t* high = b.sums + 3 * m * b.nr;
     const int32_t *middle = high + b.nr, *low = middle + b.nr;
     float* floats = b.floats + m * b.nr;
-    for (int64_t j = 0; j < b.nr; ++j) {
+    for (int64_t j = 0; j < b.n; ++j) {
       const int32_t offset = b.row_offset * b.column_sums[j];
       const auto lower =
           256.0f * static_cast<float>(middle[j] - offset) + static_cast<float>(low[j] - offset);

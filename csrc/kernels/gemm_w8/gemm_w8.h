@@ -41,11 +41,11 @@ struct GemmW8Results {
 };
 
 // floats[m * nr + j] = steps[m] * (65536 * high + 256 * middle + low), each of which is a sum of
-// qgemm for row 3 * m and the ones after it, less row_offset * column_sums[j]; for m < M, j < nr.
+// qgemm for row 3 * m and the ones after it, less row_offset * column_sums[j]; for m < M, j < n.
 struct GemmW8Bytes {
   const int32_t *sums = nullptr, *column_sums = nullptr;
   int32_t row_offset = 0;
-  int64_t nr = 0, M = 0;
+  int64_t nr = 0, M = 0, n = 0;
   const float* steps = nullptr;
   float* floats = nullptr;
 };
