@@ -1,6 +1,5 @@
 #include "kernels/read_ahead.h"
 
-#include "base/cpu.h"
 #include "base/isa.h"
 
 namespace cpuaccel::kernels {

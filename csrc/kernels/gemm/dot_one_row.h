@@ -37,25 +37,15 @@ CPUACCEL_INLINE typename V::Vector total(typename V::Vector* sums) {
 template <typename V, typename E>
 struct FloatRow {
   const float* values;
-  using Column = const typename E::Element*;
 
-  // sums[j][s] += the lanes of kSums vectors of the row, from k on, times those of column j.
-  template <int kColumns, int kSums>
-  CPUACCEL_INLINE void add(typename V::Vector (&sums)[kColumns][kSums], const Column* b, int64_t k,
-                           const ReadAhead& ahead) const {
-    constexpr int64_t kLine = 64, kElement = sizeof(typename E::Element);
-    CPUACCEL_UNROLL
-    for (int s = 0; s < kSums; ++s) {
-      const typename V::Vector value = V::load(values + k + s * V::kLanes);
-      CPUACCEL_UNROLL
-      for (int j = 0; j < kColumns; ++j) {
-        const auto* from = b[j] + k + s * V::kLanes;
-        if (s * V::kLanes * kElement % kLine == 0) {
-          ahead.ask(from);
-        }
-        V::accumulate(sums[j][s], value, E::load(from));
-      }
-    }
+  CPUACCEL_INLINE void load_two(int64_t k, typename V::Vector (&dst)[2]) const {
+    dst[0] = V::load(values + k);
+    dst[1] = V::load(values + k + V::kLanes);
+  }
+  CPUACCEL_INLINE static void load_weights(const typename E::Element* src,
+                                           typename V::Vector (&dst)[2]) {
+    dst[0] = E::load(src);
+    dst[1] = E::load(src + V::kLanes);
   }
   CPUACCEL_INLINE typename V::Vector rest(int64_t k, int64_t count) const {
     return V::load(values + k, V::mask(count));
@@ -67,29 +57,13 @@ struct FloatRow {
 template <typename V, typename E>
 struct HalfRow {
   const typename E::Element* values;
-  using Column = const typename E::Element*;
 
-  template <int kColumns, int kSums>
-  CPUACCEL_INLINE void add(typename V::Vector (&sums)[kColumns][kSums], const Column* b, int64_t k,
-                           const ReadAhead& ahead) const {
-    static_assert(kSums % 2 == 0);
-    constexpr int64_t kLine = 64, kElement = sizeof(typename E::Element);
-    CPUACCEL_UNROLL
-    for (int s = 0; s < kSums; s += 2) {
-      typename V::Vector value[2];
-      E::load_two(values + k + s * V::kLanes, value);
-      CPUACCEL_UNROLL
-      for (int j = 0; j < kColumns; ++j) {
-        const auto* from = b[j] + k + s * V::kLanes;
-        if (s * V::kLanes * kElement % kLine == 0) {
-          ahead.ask(from);
-        }
-        typename V::Vector weight[2];
-        E::load_two(from, weight);
-        V::accumulate(sums[j][s], value[0], weight[0]);
-        V::accumulate(sums[j][s + 1], value[1], weight[1]);
-      }
-    }
+  CPUACCEL_INLINE void load_two(int64_t k, typename V::Vector (&dst)[2]) const {
+    E::load_two(values + k, dst);
+  }
+  CPUACCEL_INLINE static void load_weights(const typename E::Element* src,
+                                           typename V::Vector (&dst)[2]) {
+    E::load_two(src, dst);
   }
   CPUACCEL_INLINE typename V::Vector rest(int64_t k, int64_t count) const {
     return E::load(values + k, count);
@@ -98,8 +72,10 @@ struct HalfRow {
 
 // The sums of the row times kColumns columns of B, lane by lane.
 template <typename V, typename E, int kColumns, int kSums, typename Row>
-CPUACCEL_INLINE void dot_columns(const Row& row, const typename Row::Column* b, int64_t count,
+CPUACCEL_INLINE void dot_columns(const Row& row, const typename E::Element* const* b, int64_t count,
                                  const ReadAhead& ahead, typename V::Vector* results) {
+  static_assert(kSums % 2 == 0);
+  constexpr int64_t kLine = 64, kBytes = V::kLanes * sizeof(typename E::Element);
   typename V::Vector sums[kColumns][kSums];
   CPUACCEL_UNROLL
   for (int j = 0; j < kColumns; ++j) {
@@ -110,7 +86,24 @@ CPUACCEL_INLINE void dot_columns(const Row& row, const typename Row::Column* b, 
   }
   int64_t k = 0;
   for (; k + kSums * V::kLanes <= count; k += kSums * V::kLanes) {
-    row.add(sums, b, k, ahead);
+    CPUACCEL_UNROLL
+    for (int s = 0; s < kSums; s += 2) {
+      typename V::Vector values[2];
+      row.load_two(k + s * V::kLanes, values);
+      CPUACCEL_UNROLL
+      for (int j = 0; j < kColumns; ++j) {
+        const auto* from = b[j] + k + s * V::kLanes;
+        typename V::Vector weights[2];
+        Row::load_weights(from, weights);
+        CPUACCEL_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          if ((s + i) * kBytes % kLine == 0) {
+            ahead.ask(from + i * V::kLanes);
+          }
+          V::accumulate(sums[j][s + i], values[i], weights[i]);
+        }
+      }
+    }
   }
   for (; k < count; k += V::kLanes) {
     const int64_t left = count - k < V::kLanes ? count - k : V::kLanes;
@@ -143,7 +136,7 @@ void dot_row(const DotCall& call, const Row& values, float* c) {
                               : read_ahead_of_rows(call.k * kElement, call.k * kElement, kTogether);
   for (int64_t column = 0; column < call.n; column += kTogether) {
     const int64_t count = call.n - column < kTogether ? call.n - column : kTogether;
-    typename Row::Column columns[kTogether];
+    const typename E::Element* columns[kTogether];
     typename V::Vector sums[kTogether];
     CPUACCEL_UNROLL
     for (int j = 0; j < kTogether; ++j) {
