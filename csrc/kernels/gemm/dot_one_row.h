@@ -93,15 +93,16 @@ CPUACCEL_INLINE void dot_columns(const Row& row, const typename E::Element* cons
       CPUACCEL_UNROLL
       for (int j = 0; j < kColumns; ++j) {
         const auto* from = b[j] + k + s * V::kLanes;
-        typename V::Vector weights[2];
-        Row::load_weights(from, weights);
         CPUACCEL_UNROLL
         for (int i = 0; i < 2; ++i) {
           if ((s + i) * kBytes % kLine == 0) {
             ahead.ask(from + i * V::kLanes);
           }
-          V::accumulate(sums[j][s + i], values[i], weights[i]);
         }
+        typename V::Vector weights[2];
+        Row::load_weights(from, weights);
+        V::accumulate(sums[j][s], values[0], weights[0]);
+        V::accumulate(sums[j][s + 1], values[1], weights[1]);
       }
     }
   }
