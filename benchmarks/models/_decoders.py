@@ -118,7 +118,7 @@ def weight_bytes(model: Any, name: str) -> int:
     if name.endswith("w8"):
         return codes + 4 * rows
     if name.endswith("w4"):
-        return codes // 2 + 2 * (codes // _GROUP)
+        return codes // 2 + 4 * (codes // _GROUP)  # scales of float32, as the model's
     return codes * (2 if name in _DTYPES else 4)
 
 

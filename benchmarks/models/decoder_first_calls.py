@@ -2,7 +2,8 @@
 
 `cold` has an empty capture cache, and makes the captures; `warm` is the next process, which takes
 them from disk. Both run `torch.compile(model, backend="cpuaccel")`, or with `--through optimize`
-what `cpuaccel.optimize(model)` returns. Building the model is not timed. Wall time and the CPU time
+what `cpuaccel.optimize(model)` returns. With `--packed`, `cpuaccel.quant.pack_torchao` has packed
+the weights of torchao's formats before. Building the model is not timed. Wall time and the CPU time
 of all threads are printed; other work on the machine disturbs the CPU time less. `later` is a
 prompt of another length and the second token. Notes say how much resident memory the process has
 gained since its imports, after these calls, beside the bytes of packed weights and of the cache.
@@ -84,6 +85,7 @@ def _measured(model: str, name: str, options: argparse.Namespace) -> dict[str, l
     found: dict[str, list[Any]] = {state: [] for state in STATES}
     more = ["--formats", name, "--prompt", str(options.prompt), "--through", options.through]
     more += ["--layers", str(options.layers)] if options.layers else []
+    more += ["--packed"] if options.packed else []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as folder:
             environment = {
@@ -109,6 +111,9 @@ def _calls(options: argparse.Namespace) -> dict[str, Any]:
     before_all = _machine.resident()
     built = _decoders.build(options.models[0], options.layers)
     model = _decoders.in_format(built, options.formats[0])
+    least = _weight_bytes(model, options.formats[0])
+    if options.packed:
+        model = cpuaccel.quant.pack_torchao(model)
     with quiet(), torch.no_grad():
         fast: Any = (
             cpuaccel.optimize(model)
@@ -134,16 +139,16 @@ def _calls(options: argparse.Namespace) -> dict[str, Any]:
         **found,
         "from disk": sum("from the cache on disk" in line for line in footer),
         "resident": _machine.resident() - before_all,
-        "least": _least_bytes(model, options.formats[0], output.past_key_values) / 1e6,
+        "least": (least + _decoders.cache_bytes(output.past_key_values)) / 1e6,
     }
 
 
-def _least_bytes(model: Any, name: str, cache: Any) -> int:
-    """Return the bytes of packed weights, of the table of embeddings and of the cache."""
+def _weight_bytes(model: Any, name: str) -> int:
+    """Return the bytes of packed weights, and of the table of embeddings."""
     table = model.get_input_embeddings().weight
     is_shared = model.get_output_embeddings().weight is table
     of_table = 0 if is_shared else table.numel() * table.element_size()
-    return _decoders.weight_bytes(model, name) + of_table + _decoders.cache_bytes(cache)
+    return _decoders.weight_bytes(model, name) + of_table
 
 
 def _with_plans(fast: Any) -> Any:
@@ -166,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--layers", type=positive, help="layers of each model (default: its own)")
     parser.add_argument("--prompt", type=positive, default=512, help="tokens of the prompt (512)")
     parser.add_argument("--through", choices=_THROUGH, default="compile", help="(compile)")
+    parser.add_argument("--packed", action="store_true", help="call pack_torchao before")
     add_threads(parser)
     add_processes(parser, 1)
     add_json(parser)

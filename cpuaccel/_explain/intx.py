@@ -1,4 +1,4 @@
-"""Rows of `explain` for weights of 4 or 8 bits with scales for groups."""
+"""Rows of `explain` for weights of 4 or 8 bits that are held packed, or have scales for groups."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from torch import nn
 from cpuaccel._explain.explanation import Row
 
 _MODULE = "cpuaccel.quant.intx_linear"
+_INT8 = "cpuaccel.quant.int8_linear"
 _GPTQMODEL = "cpuaccel.quant._gptqmodel.import_hook"
 
 
 def intx_rows(path: str, module: nn.Module) -> Iterator[Row]:
-    """Yield the row of `module` if it is an IntxLinear, or gptqmodel's and runs as one."""
+    """Yield the row of an IntxLinear, an Int8Linear, or a layer of gptqmodel that runs as one."""
     hook: Any = sys.modules.get(_GPTQMODEL)
     if hook is not None and hook.is_replaced(type(module)):
         yield _gptqmodel_row(path, module, hook.reason(module))
         return
-    loaded: Any = sys.modules.get(_MODULE)  # imported with the first such layer
+    int8: Any = sys.modules.get(_INT8)  # imported with the first such layer
+    if int8 is not None and isinstance(module, int8.Int8Linear):
+        yield _int8_row(path, module)
+        return
+    loaded: Any = sys.modules.get(_MODULE)  # likewise
     if loaded is None or not isinstance(module, loaded.IntxLinear):
         return
     layer: Any = module
@@ -29,6 +34,16 @@ def intx_rows(path: str, module: nn.Module) -> Iterator[Row]:
         reason=f"a packed weight of {layer.bits} bits"
         + (", int8 activations" if layer.int8_activations else ""),
         problem=intx_problem(layer.bits, (layer.out_features, layer.in_features), layer.group_size),
+        packed_bytes=layer.packed.nbytes,
+    )
+
+
+def _int8_row(path: str, layer: Any) -> Row:
+    rounds = layer.int8_activations
+    return Row(
+        *(path, "cpuaccel::packed_int8_linear", "cpuaccel", "qgemm" if rounds else "gemm_w8"),
+        reason="a packed int8 weight" + (", int8 activations" if rounds else ""),
+        problem=f"w8 {layer.out_features}x{layer.in_features}",
         packed_bytes=layer.packed.nbytes,
     )
 

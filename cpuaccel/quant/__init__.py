@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("convert_gptqmodel", "fuse", "int8_cache", "load_awq", "load_gptq", "load_legacy", "lower"),
+    "pack_torchao",
 ]
 
 _MAX_BYTES = 8 << 30
@@ -235,6 +236,31 @@ def load_awq(
     from cpuaccel.quant._checkpoints.files import Checkpoint
 
     return load(model, Checkpoint(checkpoint), int8_activations)
+
+
+def pack_torchao(model: torch.nn.Module) -> torch.nn.Module:
+    """Hold the weights that torchao quantized once, in the order that the kernels read.
+
+    torchao's tensors stay in a model beside the packed weights that cpuaccel's kernels read, so
+    weights take twice their memory. This replaces each `nn.Linear` whose weight is an `Int8Tensor`
+    by an `int8_linear.Int8Linear`, or, if its weight is an `IntxUnpackedToInt8Tensor` or an
+    `Int8Tensor` with groups, by an `intx_linear.IntxLinear`. Results are the same, bit for bit.
+
+    Args:
+        model: A model that `torchao.quantize_` has quantized. It is changed in place; save it
+            before, because its state dict has packed weights afterwards.
+
+    Returns:
+        `model`. Layers stay torchao's if the kernels do not have their kind, or if the weight is
+        another module's too; the log has a warning with the reason for each.
+
+    Raises:
+        TypeError: `model` is not a module, or itself a layer.
+        ValueError: `model` has no such layer.
+    """
+    from cpuaccel.quant._torchao.packed_layers import pack_torchao as pack
+
+    return pack(model)
 
 
 def convert_gptqmodel(model: torch.nn.Module, *, int8_activations: bool = False) -> torch.nn.Module:

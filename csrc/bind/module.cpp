@@ -26,6 +26,7 @@
 #include "bind/settings.h"
 #include "bind/step_times.h"
 #include "bind/watched_numbers.h"
+#include "kernels/qgemm/block.h"
 #include "memory/machine.h"
 #include "ops/allocator.h"
 #include "ops/conv_choice.h"
@@ -377,6 +378,13 @@ PYBIND11_MODULE(_C, module) {
   module.def("gemm_panels", &ops::gemm_panels,
              "The panel widths that kernels in use can read, best first.");
   module.def("pairs_panels", &ops::pairs_panels, "The same for pairs of bfloat16.");
+  module.def(
+      "packed_int8_bytes",
+      [](int64_t out_features, int64_t in_features) {
+        return kernels::qgemm_block_bytes(in_features, out_features);
+      },
+      py::arg("out_features"), py::arg("in_features"),
+      "Bytes of what cpuaccel::pack_int8 returns for a weight of this shape, for the ISA in use.");
   module.def("packs_pairs", &ops::packs_pairs, "Whether bfloat16 weights are packed in pairs.");
   module.def("pairs_panel", &ops::pairs_panel, "Columns of a panel of pairs, for the ISA in use.");
   module.def("pairs_depth", &ops::pairs_depth, py::arg("in_features"),

@@ -45,6 +45,9 @@ struct Int8Linear {
 // Throws if an argument has a wrong shape, type or value.
 void check(const Int8Linear& call);
 
+// The same for a weight of N x K that is checked already; `op` is named in errors.
+void check_operands(const char* op, const Int8Linear& call, int64_t N, int64_t K);
+
 // Computes the formula by a kernel, counted under `counted`. Returns an undefined tensor and sets
 // `reason` if no kernel computes it.
 at::Tensor int8_linear_by_kernel(const Int8Linear& call, Op counted, const char*& reason);

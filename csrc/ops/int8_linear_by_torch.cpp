@@ -52,38 +52,42 @@ at::Tensor quantized_rows(const Int8Linear& call, const at::Tensor& x, at::Scala
 }  // namespace
 
 void check(const Int8Linear& call) {
-  const auto& [input, weight, weight_scale, weight_zero_point, bias, quantize, symmetric, scale,
-               zero_point, low, high] = call;
+  const at::Tensor& weight = call.weight;
   TORCH_CHECK(weight.dim() == 2 && weight.scalar_type() == at::kChar, kInt8Linear,
               ": expected weight to be an int8 matrix, but got ", weight.scalar_type(),
               " of shape ", weight.sizes());
-  TORCH_CHECK(input.is_floating_point() && input.dim() > 0 && input.size(-1) == weight.size(1),
-              kInt8Linear, ": expected input to be floats with a last dimension of ",
-              weight.size(1), ", the columns of weight, but got ", input.scalar_type(),
-              " of shape ", input.sizes());
+  check_operands(kInt8Linear, call, weight.size(0), weight.size(1));
+}
+
+void check_operands(const char* op, const Int8Linear& call, int64_t N, int64_t K) {
+  const auto& [input, weight, weight_scale, weight_zero_point, bias, quantize, symmetric, scale,
+               zero_point, low, high] = call;
+  TORCH_CHECK(input.is_floating_point() && input.dim() > 0 && input.size(-1) == K, op,
+              ": expected input to be floats with a last dimension of ", K,
+              ", the columns of weight, but got ", input.scalar_type(), " of shape ",
+              input.sizes());
   const auto check_number = [&](const char* name, const at::Tensor& values, int64_t count,
                                 const char* of) {
-    TORCH_CHECK(values.numel() == 1 || values.numel() == count, kInt8Linear, ": expected ", name,
+    TORCH_CHECK(values.numel() == 1 || values.numel() == count, op, ": expected ", name,
                 " to have 1 element or ", count, ", one for each ", of, ", but got shape ",
                 values.sizes());
   };
-  check_number("weight_scale", weight_scale, weight.size(0), "row of weight");
+  check_number("weight_scale", weight_scale, N, "row of weight");
   if (weight_zero_point) {
-    check_number("weight_zero_point", *weight_zero_point, weight.size(0), "row of weight");
+    check_number("weight_zero_point", *weight_zero_point, N, "row of weight");
   }
-  TORCH_CHECK(!bias || !bias->defined() || (bias->dim() == 1 && bias->size(0) == weight.size(0)),
-              kInt8Linear, ": expected bias to be a vector of ", weight.size(0),
-              " elements, but got shape ", bias->sizes());
+  TORCH_CHECK(!bias || !bias->defined() || (bias->dim() == 1 && bias->size(0) == N), op,
+              ": expected bias to be a vector of ", N, " elements, but got shape ", bias->sizes());
   TORCH_CHECK(
-      quantize == "none" || quantize == "row" || quantize == "tensor" || quantize == "given",
-      kInt8Linear, ": expected quantize to be none, row, tensor or given, but got ", quantize);
+      quantize == "none" || quantize == "row" || quantize == "tensor" || quantize == "given", op,
+      ": expected quantize to be none, row, tensor or given, but got ", quantize);
   TORCH_CHECK(std::numeric_limits<int8_t>::min() <= low && low < high &&
                   high <= std::numeric_limits<int8_t>::max(),
-              kInt8Linear, ": expected low < high within -128 and 127, but got low = ", low,
+              op, ": expected low < high within -128 and 127, but got low = ", low,
               " and high = ", high);
   if (quantize == "given") {
-    const int64_t rows = weight.size(1) > 0 ? input.numel() / weight.size(1) : 0;
-    TORCH_CHECK(scale, kInt8Linear, ": expected a scale with quantize = given, but got None");
+    const int64_t rows = K > 0 ? input.numel() / K : 0;
+    TORCH_CHECK(scale, op, ": expected a scale with quantize = given, but got None");
     check_number("scale", *scale, rows, "row of input");
     if (zero_point) {
       check_number("zero_point", *zero_point, scale->numel(), "scale");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import threading
@@ -166,3 +167,23 @@ def test_a_static_cache_that_the_caller_fills(pair: tuple[Any, Any]) -> None:
     with torch.no_grad():
         for _ in range(2):
             assert call(pair[1]) == call(pair[0])
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_weights_of_torchao_that_are_held_once(bits: int) -> None:
+    torchao = pytest.importorskip("torchao.quantization")
+    config = torchao.Int8DynamicActivationInt8WeightConfig(set_inductor_config=False)
+    if bits == 4:
+        config = torchao.Int8DynamicActivationIntxWeightConfig(
+            weight_dtype=torch.int4, weight_granularity=torchao.PerGroup(32)
+        )
+    model = _decoder_families.build("Llama", num_hidden_layers=2)
+    torchao.quantize_(model, config)
+    packed = cpuaccel.quant.pack_torchao(copy.deepcopy(model))
+    fast = cpuaccel.optimize(packed, time_budget=0)
+    prompts = _prompt(tokens=40), _prompt(batch=2, tokens=7)
+    for prompt in prompts:
+        _assert_same_tokens(model, fast, prompt)
+    assert not any(isinstance(each, nn.Linear) for each in fast.modules())
+    kinds = [row.op for row in cpuaccel.explain(fast).rows]
+    assert any("int8_linear" in each or "intx_linear" in each for each in kinds)

@@ -29,9 +29,11 @@ def has_onednn() -> bool:
 
 
 _CHECKS = ("test_autograd_registration", "test_faketensor")
-_MODULES_OF_LINEAR = ("kept_linear", "int8_linear", "intx_linear", "packed_intx_linear")
-_INTX = ("pack_intx", "unpack_intx", "intx_embedding")
-_PLAIN = (*_MODULES_OF_LINEAR, *_INTX)
+_MODULES_OF_LINEAR = (
+    *("kept_linear", "int8_linear", "packed_int8_linear", "intx_linear", "packed_intx_linear"),
+)
+_PACKING = ("pack_int8", "unpack_int8", "pack_intx", "unpack_intx")
+_PLAIN = (*_MODULES_OF_LINEAR, *_PACKING, "intx_embedding")
 _OF_TENSORS_ALONE = ("quantized_table", "shuffle_channels", *_PLAIN)
 _QUANTIZER = (0.05, 120)
 _TABLE = torch.arange(255, -1, -1, dtype=torch.int16).to(torch.uint8)
@@ -60,6 +62,12 @@ def _plain_arguments() -> dict[str, tuple[Any, ...]]:
             *(torch.randn(3, 16), torch.randint(-128, 128, (24, 16), dtype=torch.int8)),
             *(torch.rand(24, 1), None, torch.randn(24), "row", False, None, None, -128, 127),
         ),
+        "packed_int8_linear": (
+            *(torch.randn(3, 16), _packed_int8(), torch.rand(24, 1), torch.randn(24), 24),
+            *("row", True, None, None, -127, 127),
+        ),
+        "pack_int8": (torch.randint(-128, 128, (24, 16), dtype=torch.int8),),
+        "unpack_int8": (_packed_int8(), 24, 16),
         "intx_linear": (
             *(torch.randn(3, 16), torch.randint(-8, 8, (24, 16), dtype=torch.int8)),
             *(torch.rand(24, 2), torch.zeros(24, 2, dtype=torch.int8), torch.randn(24), 4, True),
@@ -78,6 +86,10 @@ def _intx_codes() -> tuple[Any, ...]:
     torch.manual_seed(0)
     codes = torch.randint(-8, 8, (24, 16), dtype=torch.int8)
     return codes, torch.rand(24, 2), torch.ones(24, 2, dtype=torch.int8), 4
+
+
+def _packed_int8() -> Tensor:
+    return torch.ops.cpuaccel.pack_int8(torch.randint(-128, 128, (24, 16), dtype=torch.int8))
 
 
 def _packed_intx() -> Tensor:

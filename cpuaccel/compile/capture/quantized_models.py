@@ -38,8 +38,8 @@ def is_converted(model: nn.Module) -> bool:
 def has_int8_rows(model: nn.Module) -> bool:
     """Say whether layers of a model round what they read to int8.
 
-    These are layers of torchao and torch.ao, and IntxLinear. Rows that differ in the last bit may
-    become integers that differ by one.
+    These are layers of torchao and torch.ao, IntxLinear and Int8Linear. Rows that differ in the
+    last bit may become integers that differ by one.
     """
     for module in model.modules():
         weight = getattr(module, "weight", None)

@@ -18,6 +18,7 @@ from cpuaccel._ops import int8_linear as _fake_kernel  # noqa: F401
 from cpuaccel._ops import intx_linear as _fake_kernel_of_groups  # noqa: F401
 from cpuaccel.quant._torchao.embedding import ADDED, embedding_by
 from cpuaccel.quant._torchao.registration import Registration, linear_by
+from cpuaccel.quant.int8_linear import Rounding
 
 _REDUCED = (-64, 63)
 _WHOLE = (-128, 127)
@@ -82,11 +83,25 @@ def _weight_reason_for(module: ModuleType) -> Any:
     return weight_reason
 
 
-def _compute() -> Any:
-    """Return the linear layer of an input, a weight and a bias, by cpuaccel's op."""
+def rounding_of(weight: Any) -> Rounding:
+    """Return how a weight of `is_int8` asks to round the rows of the input."""
     from torchao.quantization.granularity import PerTensor
     from torchao.quantization.quant_primitives import MappingType
 
+    quantizes = weight.act_quant_kwargs
+    if quantizes is None:
+        return Rounding()
+    symmetric = quantizes.mapping_type == MappingType.SYMMETRIC
+    low, high = _REDUCED if quantizes.reduce_range else _WHOLE
+    if weight.act_quant_scale is not None:
+        given = weight.act_quant_scale, weight.act_quant_zero_point
+        return Rounding("given", symmetric, low, high, *given)
+    rows = "tensor" if isinstance(quantizes.granularity, PerTensor) else "row"
+    return Rounding(rows, symmetric, low, high)
+
+
+def _compute() -> Any:
+    """Return the linear layer of an input, a weight and a bias, by cpuaccel's op."""
     op: Any = torch.ops.cpuaccel.int8_linear.default
     op_of_groups: Any = torch.ops.cpuaccel.intx_linear.default
 
@@ -104,19 +119,10 @@ def _compute() -> Any:
                 input, weight.qdata, weight.scale, weight.zero_point, bias, 8, False
             )
             return by_groups
-        quantizes, mode, symmetric = weight.act_quant_kwargs, "none", True
-        scale, zero_point, (low, high) = None, None, _WHOLE
-        if quantizes is not None:
-            mode = "tensor" if isinstance(quantizes.granularity, PerTensor) else "row"
-            symmetric = quantizes.mapping_type == MappingType.SYMMETRIC
-            if quantizes.reduce_range:
-                low, high = _REDUCED
-            if weight.act_quant_scale is not None:
-                mode, scale = "given", weight.act_quant_scale
-                zero_point = weight.act_quant_zero_point
+        by = rounding_of(weight)
         result: Tensor = op(
             *(input, weight.qdata, weight.scale, weight.zero_point, bias),
-            *(mode, symmetric, scale, zero_point, low, high),
+            *(by.rows, by.symmetric, by.scale, by.zero_point, by.low, by.high),
         )
         return result
 

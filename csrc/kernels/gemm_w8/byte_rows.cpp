@@ -93,7 +93,7 @@ class Product {
       tile.next_bytes = panel_bytes_;
     }
     integers_.tile(tile);
-    kernels_.add_bytes({sums, call_.weights->sums() + n0, integers_.row_offset, integers_.nr,
+    kernels_.add_bytes({sums, call_.weights->column_sums + n0, integers_.row_offset, integers_.nr,
                         call_.M, tile.n, steps_, floats});
     GemmW8Results results;
     results.scales = call_.scales + n0;

@@ -26,6 +26,7 @@
 #include "base/scratch.h"
 #include "kernels/conv_dst.h"
 #include "kernels/kernel_list.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 
@@ -49,21 +50,27 @@ struct QgemmPlain {
 // successive k; zero for k past K. Only the row that packed them can multiply them.
 struct QgemmWeights {
   QgemmFunction* row = nullptr;
+  int64_t nr = 0, run = 0;  // of the row
   int64_t K = 0, N = 0;
-  AlignedBlock values;       // int8
-  AlignedBlock column_sums;  // int32, of whole panels
+  const int8_t* values = nullptr;
+  const int32_t* column_sums = nullptr;  // of whole panels
   int64_t bytes = 0;
   // Bound of an accumulator: 255 * 128 * K, or, if that does not fit into int32, 255 times the
   // largest sum of a column's |weights|.
   int64_t magnitude = 0;
+  AlignedBlock owned_values, owned_sums;  // empty if the memory is the caller's (block.h)
 
-  const int8_t* panel(int64_t index) const;
-  const int32_t* sums() const { return reinterpret_cast<const int32_t*>(column_sums.get()); }
+  int64_t panels() const { return nr > 0 ? divide_up(N, nr) : 0; }
+  int64_t padded_k() const { return round_up(K, run); }
+  const int8_t* panel(int64_t index) const { return values + index * nr * padded_k(); }
 };
 
 // Packs for the best usable row, or for `row`.
 CPUACCEL_API QgemmWeights qgemm_pack(const QgemmPlain& plain);
 CPUACCEL_API QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row);
+// The same into memory of the caller: whole panels of `values`, and their `column_sums`.
+QgemmWeights qgemm_pack_into(const QgemmPlain& plain, QgemmFunction* row, int8_t* values,
+                             int32_t* column_sums);
 // Bytes of the packed weights.
 int64_t qgemm_packed_bytes(int64_t K, int64_t N, QgemmFunction* row);
 // Restores the weights: element (k, n) goes to weights[k * k_stride + n * n_stride].

@@ -48,7 +48,7 @@ void store(const QgemmStore& s) {
     for (int64_t j = 0; j < s.n; ++j) {
       const int64_t n = s.n0 + j, at = (s.m0 + i) * dst.row_stride + n;
       const auto sum = static_cast<uint32_t>(s.sums[i * kColumns + j]);
-      const auto of_column = static_cast<uint32_t>(s.call.weights->sums()[n]);
+      const auto of_column = static_cast<uint32_t>(s.call.weights->column_sums[n]);
       const auto acc = static_cast<int32_t>(sum + static_cast<uint32_t>(s.offsets[i]) * of_column);
       if (dst.type == DataType::s32) {
         static_cast<int32_t*>(dst.data)[at] = acc;

@@ -91,7 +91,7 @@ void store_sums(const QgemmStore& s, int64_t width) {
   for (int64_t column = 0; column < s.n; column += 4) {
     const int64_t n = s.n0 + column;
     const int64_t count = s.n - column;
-    const int32x4_t of_column = vld1q_s32(s.call.weights->sums() + n);
+    const int32x4_t of_column = vld1q_s32(s.call.weights->column_sums + n);
     for (int64_t i = 0; i < s.m; ++i) {
       const int32x4_t sum = vld1q_s32(s.sums + i * width + column);
       const int32x4_t acc = vmlaq_n_s32(sum, of_column, s.offsets[i]);
@@ -117,7 +117,7 @@ CPUACCEL_INLINE void store_columns(const QgemmStore& s, const ConvDst& conv, con
   const int32_t* row_sums = s.sums + column;
   const int32_t* offsets = s.offsets;
   const float* row_scales = s.scales;
-  const int32_t* column_sums = s.call.weights->sums() + n;
+  const int32_t* column_sums = s.call.weights->column_sums + n;
   int32_t offset = 0;
   int32x4_t added[kStoreVectors];
   float32x4_t scales[kStoreVectors], bias[kStoreVectors];

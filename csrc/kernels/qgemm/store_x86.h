@@ -85,7 +85,7 @@ void store_sums(const QgemmStore& s) {
   for (int64_t column = 0; column < s.n; column += D::kLanes) {
     const int64_t n = s.n0 + column;
     const auto count = static_cast<size_t>(std::min(D::kLanes, s.n - column));
-    const auto of_column = D::load(s.call.weights->sums() + n);
+    const auto of_column = D::load(s.call.weights->column_sums + n);
     for (int64_t i = 0; i < s.m; ++i) {
       const auto sum = D::load(s.sums + i * kPanelColumns<D> + column);
       const auto acc = D::add(sum, D::multiply(of_column, D::set1(s.offsets[i])));
@@ -111,7 +111,7 @@ void store_as(const QgemmStore& s) {
     const int64_t n = s.n0 + column, count = std::min(D::kLanes, s.n - column);
     const auto scales = D::load_floats(dst.scales + n, count);
     const auto bias = dst.bias == nullptr ? D::set1(0.0f) : D::load_floats(dst.bias + n, count);
-    const auto of_column = D::load(s.call.weights->sums() + n);
+    const auto of_column = D::load(s.call.weights->column_sums + n);
     auto* to = static_cast<typename Store::Element*>(dst.data) + s.m0 * dst.row_stride + n;
     for (int64_t m = 0; m < s.m; m += kStoreRows) {
       const int64_t rows = std::min<int64_t>(kStoreRows, s.m - m);

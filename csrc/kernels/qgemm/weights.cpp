@@ -18,13 +18,10 @@ constexpr int64_t kGrain = 64 * 1024;
 
 constexpr int64_t kLargest = 255 * 128;  // largest product
 
-int64_t panels(const QgemmWeights& weights) { return divide_up(weights.N, weights.row().nr); }
-
-int64_t padded_k(const QgemmWeights& weights) { return round_up(weights.K, weights.row().run); }
-
 // Offset of weight (k, column) in a panel.
-int64_t at(const QgemmKernels& kernels, int64_t k, int64_t column) {
-  return k / kernels.run * kernels.run * kernels.nr + column * kernels.run + k % kernels.run;
+int64_t at(const QgemmWeights& weights, int64_t k, int64_t column) {
+  const int64_t in_run = k % weights.run;
+  return (k - in_run) * weights.nr + column * weights.run + in_run;
 }
 
 // Columns [n, n + count) as lines of K contiguous bytes: in place, or copied.
@@ -58,12 +55,11 @@ QgemmLines columns(const QgemmPlain& plain, int64_t n, int64_t count) {
 }
 
 int64_t largest_sum(const QgemmWeights& weights) {
-  const QgemmKernels& kernels = weights.row();
   int64_t most = 0;
   for (int64_t n = 0; n < weights.N; ++n) {
     int64_t sum = 0;
     for (int64_t k = 0; k < weights.K; ++k) {
-      sum += std::abs(int64_t{weights.panel(n / kernels.nr)[at(kernels, k, n % kernels.nr)]});
+      sum += std::abs(int64_t{weights.panel(n / weights.nr)[at(weights, k, n % weights.nr)]});
     }
     most = std::max(most, sum);
   }
@@ -73,7 +69,7 @@ int64_t largest_sum(const QgemmWeights& weights) {
 // A packed row of ones: its products are the column sums.
 AlignedBlock row_of_ones(const QgemmWeights& weights) {
   const QgemmKernels& kernels = weights.row();
-  const int64_t K = padded_k(weights);
+  const int64_t K = weights.padded_k();
   const AlignedBlock ones = aligned_block(static_cast<size_t>(K));
   std::memset(ones.get(), 1, static_cast<size_t>(K));
   AlignedBlock tile = aligned_block(static_cast<size_t>(K * kernels.mr * kernels.row_element));
@@ -88,32 +84,30 @@ AlignedBlock row_of_ones(const QgemmWeights& weights) {
 
 }  // namespace
 
-const int8_t* QgemmWeights::panel(int64_t index) const {
-  return reinterpret_cast<const int8_t*>(values.get()) + index * row().nr * padded_k(*this);
-}
-
 int64_t qgemm_packed_bytes(int64_t K, int64_t N, QgemmFunction* row) {
   const QgemmKernels& kernels = row();
   return round_up(N, kernels.nr) *
          (round_up(K, kernels.run) + static_cast<int64_t>(sizeof(int32_t)));
 }
 
-QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
+QgemmWeights qgemm_pack_into(const QgemmPlain& plain, QgemmFunction* row, int8_t* values,
+                             int32_t* column_sums) {
   const QgemmKernels& kernels = row();
   QgemmWeights packed;
   packed.row = row;
+  packed.nr = kernels.nr;
+  packed.run = kernels.run;
   packed.K = plain.K;
   packed.N = plain.N;
+  packed.values = values;
+  packed.column_sums = column_sums;
   packed.bytes = qgemm_packed_bytes(plain.K, plain.N, row);
-  const int64_t sums = panels(packed) * kernels.nr;
-  packed.column_sums = aligned_block(static_cast<size_t>(sums) * sizeof(int32_t));
-  packed.values = huge_page_block(static_cast<size_t>(sums * padded_k(packed)));
   const AlignedBlock ones = row_of_ones(packed);
   const int64_t grain = kGrain / (kernels.nr * (plain.K + 1)) + 1;
-  for_each_piece(panels(packed), grain, [&](int64_t panel) {
+  for_each_piece(packed.panels(), grain, [&](int64_t panel) {
     const int64_t n = panel * kernels.nr;
     QgemmLines lines = columns(plain, n, std::min(kernels.nr, plain.N - n));
-    lines.dst = const_cast<int8_t*>(packed.panel(panel));
+    lines.dst = values + panel * kernels.nr * packed.padded_k();
     kernels.columns(lines);
     QgemmTile tile;
     tile.rows = reinterpret_cast<const int8_t*>(ones.get());
@@ -121,7 +115,7 @@ QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
     tile.runs = qgemm_runs(kernels, plain.K);
     tile.m = 1;
     tile.n = kernels.nr;
-    tile.sums = const_cast<int32_t*>(packed.sums()) + n;
+    tile.sums = column_sums + n;
     kernels.tile(tile);
   });
   // Scanning the weights is skipped if all weights fit: packing for a single call must be fast.
@@ -130,17 +124,33 @@ QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
   return packed;
 }
 
+QgemmWeights qgemm_pack(const QgemmPlain& plain, QgemmFunction* row) {
+  const QgemmKernels& kernels = row();
+  const int64_t columns = round_up(plain.N, kernels.nr);
+  AlignedBlock sums = aligned_block(static_cast<size_t>(columns) * sizeof(int32_t));
+  AlignedBlock values =
+      huge_page_block(static_cast<size_t>(columns * round_up(plain.K, kernels.run)));
+  QgemmWeights packed = qgemm_pack_into(plain, row, reinterpret_cast<int8_t*>(values.get()),
+                                        reinterpret_cast<int32_t*>(sums.get()));
+  packed.owned_values = std::move(values);
+  packed.owned_sums = std::move(sums);
+  return packed;
+}
+
 QgemmWeights qgemm_pack(const QgemmPlain& plain) {
   return qgemm_pack(plain, first_usable(qgemm_kernels()).function);
 }
 
 void qgemm_unpack(const QgemmWeights& packed, int8_t* weights, int64_t k_stride, int64_t n_stride) {
-  const QgemmKernels& kernels = packed.row();
   const int64_t grain = kGrain / (packed.K + 1) + 1;
   for_each_piece(packed.N, grain, [&](int64_t n) {
-    const int8_t* panel = packed.panel(n / kernels.nr);
-    for (int64_t k = 0; k < packed.K; ++k) {
-      weights[k * k_stride + n * n_stride] = panel[at(kernels, k, n % kernels.nr)];
+    const int8_t* from = packed.panel(n / packed.nr) + n % packed.nr * packed.run;
+    int8_t* to = weights + n * n_stride;
+    for (int64_t k = 0; k < packed.K; k += packed.run, from += packed.nr * packed.run) {
+      const int64_t count = std::min(packed.run, packed.K - k);
+      for (int64_t i = 0; i < count; ++i, to += k_stride) {
+        *to = from[i];
+      }
     }
   });
 }

@@ -1,12 +1,16 @@
-// The plan step int8_linear: the linear layers of cpuaccel::int8_linear (ops/int8_linear.h).
+// The plan step int8_linear: the linear layers of cpuaccel::int8_linear and packed_int8_linear
+// (ops/int8_linear.h, ops/packed_int8_linear.h).
 //
 //   op int8_linear in SRC WEIGHTS SCALES [ZERO_POINTS] [BIAS] [GIVEN [GIVEN_ZERO_POINTS]] out DST
 //     quantize=s: none, row, tensor or given; symmetric=b: low=i: high=i:
 //     zero_points=b: bias=b: given=b: given_zero_points=b: which operands there are
 //     function=s: a name of base/activations.inc
+//     packed=b: WEIGHTS are a block of kernels/qgemm/block.h, of out_features=i rows
 //
-// SRC and DST are f32 or bf16. WEIGHTS are s8, zero points s32, and the other operands f32; all of
-// them are constants. Layers that quantize the same SRC in the same way share one quantized copy.
+// SRC and DST are f32 or bf16. WEIGHTS are s8, or u8 if they are packed, zero points s32, and the
+// other operands f32; all of them are constants. Layers that quantize the same SRC in the same way
+// share one quantized copy. Packed WEIGHTS are read where they lie; others are packed once for
+// plans of all sizes.
 
 #include <algorithm>
 #include <memory>
@@ -18,6 +22,7 @@
 
 #include "base/counters.h"
 #include "kernels/gemm_w8/gemm_w8.h"
+#include "kernels/qgemm/block.h"
 #include "kernels/qgemm/qgemm.h"
 #include "plan/eltwise.h"
 #include "quant/steps/constants.h"
@@ -33,10 +38,11 @@ struct PackedInt8 {
   int64_t bytes() const { return weights.bytes; }
 };
 
-// What both kinds of products have.
+// What both kinds of products have. If weights are not packed here, they are the last input.
 class ProductStep : public plan::Step {
  public:
-  std::shared_ptr<const PackedInt8> packed;
+  std::shared_ptr<const PackedInt8> packed;  // null: an input
+  int64_t packed_bytes = 0;                  // of that input
   int64_t M = 0, N = 0, K = 0;
   DataType type = DataType::f32;
   std::vector<float> scales, bias;
@@ -46,6 +52,17 @@ class ProductStep : public plan::Step {
 
  protected:
   const float* bias_data() const { return bias.empty() ? nullptr : bias.data(); }
+
+  // Calls multiply(weights).
+  template <typename Multiply>
+  void with_weights(Pointers in, const Multiply& multiply) const {
+    if (packed) {
+      multiply(packed->weights);
+    } else {
+      const auto* block = static_cast<const std::byte*>(in[inputs.size() - 1]);
+      multiply(kernels::qgemm_weights_in(block, packed_bytes));
+    }
+  }
 };
 
 class Int8ProductStep : public ProductStep {
@@ -54,7 +71,6 @@ class Int8ProductStep : public ProductStep {
 
   void run(Pointers in, Pointers out) const override {
     kernels::QgemmCall call;
-    call.weights = &packed->weights;
     call.M = M;
     call.src = {.data = in[0],
                 .type = kernels::QgemmSrcType::s8,
@@ -67,9 +83,12 @@ class Int8ProductStep : public ProductStep {
                 .scales = scales.data(),
                 .bias = bias_data(),
                 .activation = function};
-    if (const char* const reason = kernels::qgemm(call)) {
-      throw std::runtime_error(std::string("int8_linear: ") + reason);
-    }
+    with_weights(in, [&](const kernels::QgemmWeights& weights) {
+      call.weights = &weights;
+      if (const char* const reason = kernels::qgemm(call)) {
+        throw std::runtime_error(std::string("int8_linear: ") + reason);
+      }
+    });
     calls().add(counted, Provider::cpuaccel);
   }
   std::string kernel() const override {
@@ -83,7 +102,6 @@ class FloatProductStep : public ProductStep {
 
   void run(Pointers in, Pointers out) const override {
     kernels::GemmW8Call call;
-    call.weights = &packed->weights;
     call.M = M;
     call.src = in[0];
     call.src_type = call.dst_type = type;
@@ -91,7 +109,10 @@ class FloatProductStep : public ProductStep {
     call.dst = out[0];
     call.scales = scales.data();
     call.bias = bias_data();
-    kernels::gemm_w8(call, row);
+    with_weights(in, [&](const kernels::QgemmWeights& weights) {
+      call.weights = &weights;
+      kernels::gemm_w8(call, row);
+    });
     if (function != Activation::none) {
       plan::apply_eltwise(function, type, out[0], M * N);
     }
@@ -154,6 +175,34 @@ std::shared_ptr<const PackedInt8> pack(Building& building, Id weights, Id dst) {
   });
 }
 
+// The weights of the step: packed here, or, after a look at them, its last input. Returns null in a
+// dry run, which has no weights.
+const kernels::QgemmWeights* take_weights(ProductStep& step, Building& building,
+                                          const Operation& operation, Id weights,
+                                          kernels::QgemmWeights& in_block) {
+  if (!attribute(operation.attributes, "packed", false)) {
+    step.packed = pack(building, weights, operation.outputs[0]);
+    return step.packed ? &step.packed->weights : nullptr;
+  }
+  step.inputs.push_back(weights);
+  step.packed_bytes = count_of(building.desc(weights).sizes);
+  // Watched for changes, so that runs find what was checked here.
+  const auto* block = static_cast<const std::byte*>(building.constant(weights));
+  if (block == nullptr) {
+    return nullptr;
+  }
+  in_block = kernels::qgemm_weights_in(block, step.packed_bytes);
+  if (in_block.N != step.N || in_block.K != step.K) {
+    throw std::runtime_error("int8_linear: WEIGHTS: expected " + std::to_string(step.N) + " x " +
+                             std::to_string(step.K) + ", got " + std::to_string(in_block.N) +
+                             " x " + std::to_string(in_block.K));
+  }
+  if (in_block.row == nullptr) {
+    throw std::runtime_error("int8_linear: the weight was packed for another CPU");
+  }
+  return &in_block;
+}
+
 kernels::RowScales row_scales(const std::string& quantize) {
   if (quantize == "row") {
     return kernels::RowScales::of_each_row;
@@ -214,8 +263,11 @@ void set_constants(ProductStep& step, const Building& building, const Operation&
 
 void add_int8_linear(Building& building, const Region&, const Operation& operation) {
   const auto operands = int8_operands_of(operation);
-  const auto weight_sizes = building.desc(operands.weights).sizes;
   auto sizes = building.desc(operands.src).sizes;
+  auto weight_sizes = building.desc(operands.weights).sizes;
+  if (attribute(operation.attributes, "packed", false) && !sizes.empty()) {
+    weight_sizes = {attribute(operation.attributes, "out_features", int64_t{0}), sizes.back()};
+  }
   if (weight_sizes.size() != 2 || sizes.empty() || sizes.back() != weight_sizes[1]) {
     throw std::runtime_error("int8_linear: the source has other columns than the weights");
   }
@@ -229,19 +281,20 @@ void add_int8_linear(Building& building, const Region&, const Operation& operati
     step->M = count_of(sizes) / K;
     step->type = building.type(dst);
     set_constants(*step, building, operation, operands);
-    step->packed = pack(building, operands.weights, dst);
     return step;
   };
   std::unique_ptr<ProductStep> step;
+  kernels::QgemmWeights in_block;
   if (quantize == "none") {
     auto product = prepared(std::make_unique<FloatProductStep>());
-    if (product->packed) {
-      product->row = kernels::gemm_w8_row(product->packed->weights);
+    product->inputs = {src};
+    if (const auto* weights =
+            take_weights(*product, building, operation, operands.weights, in_block)) {
+      product->row = kernels::gemm_w8_row(*weights);
       if (product->row == nullptr) {
         throw std::runtime_error("no kernel of this CPU for products of floats by int8");
       }
     }
-    product->inputs = {src};
     step = std::move(product);
   } else {
     auto product = prepared(std::make_unique<Int8ProductStep>());
@@ -250,6 +303,7 @@ void add_int8_linear(Building& building, const Region&, const Operation& operati
     const int64_t M = count_of(sizes) / K;
     product->inputs =
         quantized_rows(building, src, K, row_rounding(building, operation, operands, M));
+    take_weights(*product, building, operation, operands.weights, in_block);
     step = std::move(product);
   }
   sizes.back() = N;

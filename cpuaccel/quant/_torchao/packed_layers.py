@@ -1,0 +1,96 @@
+"""Replaces linear layers whose weights torchao quantized by layers that hold them packed only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from cpuaccel import _log, memory
+from cpuaccel.quant._torchao import int8_weights, intx_weights
+from cpuaccel.quant.int8_linear import Int8Linear
+from cpuaccel.quant.intx_linear import IntxLinear
+
+
+def pack_torchao(model: nn.Module) -> nn.Module:
+    """Replace the layers in place; `cpuaccel.quant.pack_torchao` has the contract."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"expected model to be a torch.nn.Module, got {type(model).__name__}")
+    if _is_quantized(model):
+        raise TypeError("expected a model that contains linear layers, but got a layer itself")
+    names: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if _is_quantized(module):
+            names.setdefault(module, []).append(name)
+    if not names:
+        raise ValueError(
+            "the model has no linear layer with a weight that torchao quantized: expected "
+            "nn.Linear with an Int8Tensor or an IntxUnpackedToInt8Tensor (torchao.quantize_)"
+        )
+    shared = _shared_weights(model)
+    while names:
+        layer, of_layer = names.popitem()  # so that its weight is freed when it is replaced
+        reason = _reason_to_leave(layer, shared)
+        if not reason:
+            try:
+                packed = _packed_layer(layer)
+            except RuntimeError as error:
+                reason = str(error)
+        if reason:
+            _log.logger.warning("pack_torchao: %s stays: %s", of_layer[0], reason)
+            continue
+        packed.train(layer.training)
+        for name in of_layer:
+            model.set_submodule(name, packed)
+        del layer, packed
+    memory.empty_cache()  # of the plain weights, which the model does not need again
+    return model
+
+
+def _is_quantized(module: nn.Module) -> bool:
+    if type(module) is not nn.Linear:
+        return False
+    weight = module._parameters.get("weight")
+    return int8_weights.is_int8(weight) or intx_weights.is_intx(weight)
+
+
+def _shared_weights(model: nn.Module) -> set[int]:
+    """Return the ids of the parameters that several modules have, such as tied embeddings."""
+    counts: dict[int, int] = {}
+    for module in model.modules():
+        for parameter in module._parameters.values():
+            counts[id(parameter)] = counts.get(id(parameter), 0) + 1
+    return {each for each, count in counts.items() if count > 1}
+
+
+def _reason_to_leave(layer: Any, shared: set[int]) -> str:
+    weight = layer.weight
+    if id(weight) in shared:
+        return "its weight is shared with another layer"
+    if layer._forward_hooks or layer._forward_pre_hooks or "forward" in layer.__dict__:
+        return "it has hooks, or its forward method was replaced"
+    if intx_weights.is_intx(weight):
+        return intx_weights.weight_reason(weight)
+    zero_point = weight.zero_point
+    if weight.scale.dim() == 2 and weight.scale.shape[1] == 1 and zero_point is not None:
+        if zero_point.any():
+            return "the weight has zero points"
+    return int8_weights.weight_reason(weight)
+
+
+def _packed_layer(layer: Any) -> nn.Module:
+    weight = layer.weight
+    bias = None if layer.bias is None else layer.bias.detach()
+    if intx_weights.is_intx(weight):
+        return IntxLinear.from_codes(
+            *(weight.qdata, weight.scale, weight.zero_point, bias),
+            bits=intx_weights.packed_bits(weight),
+            int8_activations=weight.activation_quantization is not None,
+        )
+    if weight.scale.shape[1] != 1 and weight.act_pre_scale is None:
+        return IntxLinear.from_codes(weight.qdata, weight.scale, weight.zero_point, bias, bits=8)
+    return Int8Linear(
+        *(weight.qdata, weight.scale, bias),
+        rounding=int8_weights.rounding_of(weight),
+        pre_scale=weight.act_pre_scale,
+    )
