@@ -227,6 +227,17 @@ OPTIONS: tuple[Option, ...] = (
         setter="set_weight_cache",
     ),
     Option(
+        "plan_weights_mib",
+        ("CPUACCEL_PLAN_WEIGHTS_MIB",),
+        int,
+        -1,
+        f"an integer from -1 to {_MAX_CAPACITY}",
+        "Most MiB of packed weights in plans; beyond, products read plain weights, which is "
+        "slower. -1 is a quarter of the memory.",
+        minimum=-1,
+        setter="set_plan_weights",
+    ),
+    Option(
         "index_cache_mib",
         ("CPUACCEL_INDEX_CACHE_MIB",),
         int,

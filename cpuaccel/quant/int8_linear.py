@@ -138,7 +138,9 @@ class Int8Linear(nn.Module):
             return self._linear(input)
         dtype = input.dtype
         input = input * self.pre_scale
-        return self._linear(input) if input.dtype == dtype else self._linear(input.float()).to(dtype)
+        return (
+            self._linear(input) if input.dtype == dtype else self._linear(input.float()).to(dtype)
+        )
 
     def _linear(self, input: Tensor) -> Tensor:
         result: Tensor = torch.ops.cpuaccel.packed_int8_linear.default(

@@ -42,6 +42,7 @@
 #include "dnnl/tuning_cache.h"
 #include "ops/attention_tuning.h"
 #include "ops/region/region_cache.h"
+#include "plan/packed_weights.h"
 #include "plan/partitions.h"
 #include "plan/plan.h"
 #include "plan/step_registry.h"
@@ -209,6 +210,12 @@ void set_weight_cache(int64_t mebibytes) {
   set_capacity(ops::weight_cache(), mebibytes);
   set_capacity(ops::PackedWeightCache::instance(), mebibytes);
 }
+void set_plan_weights([[maybe_unused]] int64_t mebibytes) {
+#ifdef CPUACCEL_HAS_ONEDNN
+  plan::PackedWeights::set_limit(mebibytes < 0 ? memory::machine_memory().limit / 4
+                                               : mebibytes << 20);
+#endif
+}
 void set_index_cache(int64_t mebibytes) { set_capacity(ops::index_cache(), mebibytes); }
 
 py::dict all_stats() {
@@ -307,6 +314,7 @@ void set_python_log_sink(const std::optional<py::function>& sink) {
 
 PYBIND11_MODULE(_C, module) {
   set_weight_cache(-1);
+  set_plan_weights(-1);
   set_index_cache(-1);
   module.doc() = "Configuration and statistics of cpuaccel's native part.";
   module.def("install", &register_overrides, py::call_guard<py::gil_scoped_release>(),
@@ -325,6 +333,7 @@ PYBIND11_MODULE(_C, module) {
              py::call_guard<py::gil_scoped_release>());
   module.def("set_memory_cache", &set_memory_cache, py::arg("mebibytes"));
   module.def("set_weight_cache", &set_weight_cache, py::arg("mebibytes"));
+  module.def("set_plan_weights", &set_plan_weights, py::arg("mebibytes"));
   module.def("set_index_cache", &set_index_cache, py::arg("mebibytes"));
   module.def("overridden_ops", &overridden_ops);
   module.def("overridden_kernels", &overridden_kernels);

@@ -80,9 +80,8 @@ at::Tensor packed_int8_linear(const at::Tensor& input, const at::Tensor& packed,
                               const std::optional<at::Tensor>& scale,
                               const std::optional<at::Tensor>& zero_point, int64_t low,
                               int64_t high) {
-  const PackedInt8Linear call{input,    packed,    weight_scale, bias,       out_features,
-                              quantize, symmetric, scale,        zero_point, low,
-                              high};
+  const PackedInt8Linear call{input,     packed, weight_scale, bias, out_features, quantize,
+                              symmetric, scale,  zero_point,   low,  high};
   const auto weights = std::make_shared<const kernels::QgemmWeights>(weights_in(packed));
   TORCH_CHECK(weights->N == out_features, kPackedInt8Linear, ": packed has ", weights->N,
               " rows, but out_features is ", out_features);

@@ -37,9 +37,8 @@ at::Tensor autograd_packed_int8_linear(const at::Tensor& input, const at::Tensor
                                        bool symmetric, const OptionalTensor& scale,
                                        const OptionalTensor& zero_point, int64_t low,
                                        int64_t high) {
-  const PackedInt8Linear call{input,    packed,    weight_scale, bias,       out_features,
-                              quantize, symmetric, scale,        zero_point, low,
-                              high};
+  const PackedInt8Linear call{input,     packed, weight_scale, bias, out_features, quantize,
+                              symmetric, scale,  zero_point,   low,  high};
   if (is_transformed({&input, pointer_to(bias)})) {
     return transformed(call);
   }

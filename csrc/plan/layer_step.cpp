@@ -86,11 +86,20 @@ memory::desc plain_weights(const Building& building, const Layer& layer, const S
   return memory_desc(building.type(layer.weights), shaped.weights);
 }
 
+// Whether a product reads constant weights where they lie, because no plan has packed them and
+// there is no room for a packed copy. oneDNN then packs parts of them in each run.
+bool stays_plain(Building& building, const Layer& layer, const Shaped& shaped, DataType type) {
+  const auto plain = plain_weights(building, layer, shaped);
+  return layer.kind == Layer::Kind::matmul && type == building.type(layer.weights) &&
+         building.packed().layouts(layer.weights, plain).empty() &&
+         !PackedWeights::has_room(plain.get_size());
+}
+
 // The weights' layout for a layer's primitives: any layout if they are constant and can be packed.
-memory::desc weights_of(const Building& building, const Layer& layer, const Shaped& shaped,
+memory::desc weights_of(Building& building, const Layer& layer, const Shaped& shaped,
                         DataType type) {
   const auto plain = memory_desc(type, shaped.weights);
-  return building.is_constant(layer.weights)
+  return building.is_constant(layer.weights) && !stays_plain(building, layer, shaped, type)
              ? memory::desc{plain.get_dims(), plain.get_data_type(), memory::format_tag::any}
              : plain;
 }
@@ -126,7 +135,7 @@ std::vector<LayerDesc> on_packed_weights(Building& building, const Layer& layer,
 
 // The variant of a layer: oneDNN's choice if tuning can gain nothing. Other implementations of
 // matrix products are not faster.
-LayerVariant variant_of(const Building& building, const Layer& layer, const Form& whole,
+LayerVariant variant_of(Building& building, const Layer& layer, const Form& whole,
                         const std::vector<Form>& slices, DataType weights_type) {
   const Activation eltwise = eltwise_at_end(building, layer);
   if ((layer.kind == Layer::Kind::matmul && eltwise == Activation::none) ||
@@ -223,8 +232,10 @@ bool add_layer(Building& building, const Layer& layer) {
   for (const auto& input : inputs_of(descs.front())) {
     ids.push_back(whole.ids.at(input.argument));
   }
-  if (const void* data =
-          building.is_constant(layer.weights) ? building.constant(layer.weights) : nullptr) {
+  const bool in_place = layer.kind == Layer::Kind::matmul && weights == plain;
+  if (const void* data = building.is_constant(layer.weights) && !in_place
+                             ? building.constant(layer.weights)
+                             : nullptr) {
     std::vector<std::byte> wide;
     if (const int64_t merged = whole.shaped.merged_groups; merged > 1) {
       const auto groups = merged * whole.shaped.weights.sizes[0];

@@ -112,6 +112,10 @@ DeclineReason make_packed_rows(StepRequest& request) {
   if (!PackedMatrix::takes(call, bf16)) {
     return "no kernel with packed weights on this CPU";
   }
+  const auto bytes = call.N * call.K * data_type_size(bf16 ? DataType::bf16 : DataType::f32);
+  if (!PackedWeights::has_room(static_cast<size_t>(bytes))) {
+    return "no room for packed weights";
+  }
   const auto key =
       tuning_key(rows, bf16, rows.addend && building.may_overwrite(layer.dst, *rows.addend));
   if (dnnl_layer::tuning_result(

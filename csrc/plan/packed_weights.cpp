@@ -1,6 +1,8 @@
 #include "plan/packed_weights.h"
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 #include <utility>
 
 #include "base/fork.h"
@@ -8,8 +10,29 @@
 #include "plan/engine.h"
 
 namespace cpuaccel::plan {
+namespace {
+
+// Of all objects. Two threads that pack at the same time may exceed the limit by one weight.
+std::atomic<size_t> held = 0;
+std::atomic<size_t> limit = std::numeric_limits<size_t>::max();
+
+}  // namespace
 
 PackedWeights::PackedWeights() : mutex_(fork_safe_mutex(ForkLevel::layer, this)) {}
+
+PackedWeights::~PackedWeights() { held -= bytes_; }
+
+bool PackedWeights::has_room(size_t bytes) {
+  const size_t taken = held, most = limit;
+  return taken <= most && bytes <= most - taken;
+}
+
+void PackedWeights::set_limit(int64_t bytes) { limit = static_cast<size_t>(bytes); }
+
+void PackedWeights::count(size_t bytes) {
+  bytes_ += bytes;
+  held += bytes;
+}
 
 std::shared_ptr<const std::byte[]> PackedWeights::get(Id id, const void* data,
                                                       const dnnl::memory::desc& plain,
@@ -27,7 +50,7 @@ std::shared_ptr<const std::byte[]> PackedWeights::get(Id id, const void* data,
   dnnl::memory from(plain, engine(), const_cast<void*>(data));
   dnnl::memory to(wanted, engine(), block.get());
   dnnl::reorder(from, to).execute(stream(), from, to);
-  bytes_ += wanted.get_size();
+  count(wanted.get_size());
   layouts.push_back({plain, wanted, block});
   return block;
 }

@@ -20,6 +20,14 @@ namespace cpuaccel::plan {
 class CPUACCEL_API PackedWeights {
  public:
   PackedWeights();
+  ~PackedWeights();
+  PackedWeights(const PackedWeights&) = delete;
+  PackedWeights& operator=(const PackedWeights&) = delete;
+
+  // Whether packed weights of this many bytes more stay within the limit of all plans together.
+  // Products that can read plain weights ask; other layers pack in any case.
+  static bool has_room(size_t bytes);
+  static void set_limit(int64_t bytes);
 
   // The weights `id` in the layout `wanted`. Their data is at `data` in the layout `plain`.
   std::shared_ptr<const std::byte[]> get(Id id, const void* data, const dnnl::memory::desc& plain,
@@ -33,7 +41,7 @@ class CPUACCEL_API PackedWeights {
     if (!made) {
       auto fresh = make();
       if constexpr (requires { fresh->bytes(); }) {  // other types pack at their first run
-        bytes_ += static_cast<size_t>(fresh->bytes());
+        count(static_cast<size_t>(fresh->bytes()));
       }
       made = std::move(fresh);
     }
@@ -50,6 +58,9 @@ class CPUACCEL_API PackedWeights {
     dnnl::memory::desc plain, layout;
     std::shared_ptr<const std::byte[]> block;
   };
+  // Called with the lock.
+  void count(size_t bytes);
+
   std::mutex& mutex_;
   std::map<Id, std::vector<Packed>> packed_;
   std::map<std::pair<Id, DataType>, std::shared_ptr<void>> cached_;

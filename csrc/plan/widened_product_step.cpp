@@ -48,7 +48,9 @@ constexpr int64_t kRowsInPlace = 1;
 
 void add_step(Building& building, const Layer& layer, const RowsCall& rows) {
   std::shared_ptr<const PackedMatrix> weights;
-  if (building.is_constant(layer.weights) && rows.call.batch == 1 && rows.call.M > kRowsInPlace) {
+  const auto bytes = rows.call.N * rows.call.K * data_type_size(rows.call.b.type);
+  if (building.is_constant(layer.weights) && rows.call.batch == 1 && rows.call.M > kRowsInPlace &&
+      PackedWeights::has_room(static_cast<size_t>(bytes))) {
     if (const void* const data = building.constant(layer.weights)) {
       weights = building.packed().cached<PackedMatrix>(layer.dst, rows.call.b.type, [&] {
         auto b = rows.call.b;

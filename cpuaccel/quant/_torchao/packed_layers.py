@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from cpuaccel import _log, memory
 from cpuaccel.quant._torchao import int8_weights, intx_weights
@@ -71,11 +71,15 @@ def _reason_to_leave(layer: Any, shared: set[int]) -> str:
         return "it has hooks, or its forward method was replaced"
     if intx_weights.is_intx(weight):
         return intx_weights.weight_reason(weight)
-    zero_point = weight.zero_point
-    if weight.scale.dim() == 2 and weight.scale.shape[1] == 1 and zero_point is not None:
-        if zero_point.any():
-            return "the weight has zero points"
+    if weight.zero_point is not None and _is_by_rows(weight) and weight.zero_point.any():
+        return "the weight has zero points"
     return int8_weights.weight_reason(weight)
+
+
+def _is_by_rows(weight: Any) -> bool:
+    """Say whether an int8 weight has a scale for each row, or one for all."""
+    scale: Tensor = weight.scale
+    return scale.dim() == 2 and scale.shape[1] == 1
 
 
 def _packed_layer(layer: Any) -> nn.Module:
