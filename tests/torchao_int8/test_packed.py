@@ -170,6 +170,29 @@ def test_layers_that_stay(caplog: pytest.LogCaptureFixture) -> None:
         assert reason in caplog.text
 
 
+class _Reads(nn.Module):
+    """Casts the input to the type of the weight, as T5 does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict({"read": nn.Linear(64, 64)})
+        self.read, self.other = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.other(self.read(x.to(self.read.weight.dtype)))
+
+
+@torch.no_grad()
+def test_a_weight_that_the_model_reads() -> None:
+    model: Any = KINDS["dynamic"].quantized(_Reads())
+    x = torch.randn(3, 64)
+    packed = _packed(model)
+    assert isinstance(packed.read, nn.Linear)
+    assert not isinstance(packed.other, nn.Linear)
+    assert not isinstance(packed.layers["read"], nn.Linear)
+    assert torch.equal(packed(x), model(x))
+
+
 def test_errors() -> None:
     quantized = _net(KINDS["dynamic"])
     packed = _packed(quantized)[0]

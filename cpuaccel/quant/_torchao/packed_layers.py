@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
+import itertools
 from typing import Any
 
 from torch import Tensor, nn
@@ -30,7 +33,7 @@ def pack_torchao(model: nn.Module) -> nn.Module:
     shared = _shared_weights(model)
     while names:
         layer, of_layer = names.popitem()  # so that its weight is freed when it is replaced
-        reason = _reason_to_leave(layer, shared)
+        reason = _reader_of_weight(model, of_layer) or _reason_to_leave(layer, shared)
         if not reason:
             try:
                 packed = _packed_layer(layer)
@@ -61,6 +64,22 @@ def _shared_weights(model: nn.Module) -> set[int]:
         for parameter in module._parameters.values():
             counts[id(parameter)] = counts.get(id(parameter), 0) + 1
     return {each for each, count in counts.items() if count > 1}
+
+
+def _reader_of_weight(model: nn.Module, names: list[str]) -> str:
+    """Say that a module around a layer reads the layer's weight itself, as T5's do; else empty."""
+    for name in names:
+        path, _, leaf = name.rpartition(".")
+        owner = model.get_submodule(path)
+        code = getattr(inspect.unwrap(type(owner).forward), "__code__", None)
+        loaded = [
+            each.argval
+            for each in (dis.get_instructions(code) if code is not None else ())
+            if each.opname == "LOAD_ATTR"
+        ]
+        if (leaf, "weight") in itertools.pairwise(loaded):
+            return f"{type(owner).__name__} reads its weight"
+    return ""
 
 
 def _reason_to_leave(layer: Any, shared: set[int]) -> str:
