@@ -96,6 +96,10 @@ def get(name: str) -> Any:
     """
     row = _NAMES[name]
     module, _, attribute = row.path.partition(":")
+    # Calls of models ask for names, and import_module takes microseconds.
+    found = getattr(sys.modules.get(module), "__dict__", {}).get(attribute)
+    if found is not None:
+        return found
     transformers = importlib.import_module(PACKAGE)  # the error of a missing package says so
     try:
         return getattr(importlib.import_module(module), attribute)

@@ -1,5 +1,5 @@
-// The Python module cpuaccel._C: configuration and statistics. Tensors do not pass through it; ops
-// go through torch.
+// The Python module cpuaccel._C: configuration, statistics, and checks of Python objects that take
+// long in Python. Ops go through torch.
 
 #include <c10/core/ScalarType.h>
 #include <pybind11/functional.h>
@@ -21,6 +21,8 @@
 #include "base/plugin.h"
 #include "base/team.h"
 #include "bind/front_ends.h"
+#include "bind/layer_places.h"
+#include "bind/layer_views.h"
 #include "bind/registration.h"
 #include "bind/same_objects.h"
 #include "bind/settings.h"
@@ -407,6 +409,10 @@ PYBIND11_MODULE(_C, module) {
   module.def("build_info", &build_info);
   module.def("cpu_features", &cpu_features);
   module.def("isa", [] { return isa_name(best_isa()); });
+  bind_layer_views(module);
+#ifdef CPUACCEL_HAS_ONEDNN
+  bind_layer_places(module);
+#endif
   bind_same_objects(module);
   bind_watched_numbers(module);
   bind_step_times(module);

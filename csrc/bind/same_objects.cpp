@@ -35,7 +35,7 @@ PyObject* dictionary(const py::tuple& tables, size_t i) {
 
 #if PY_VERSION_HEX < 0x030C0000
 
-constexpr size_t kAhead = 8;
+constexpr size_t kAhead = 24;
 
 // Each dictionary has a version, a new number at every change (PEP 509). `seen` has the version at
 // which each table was last compared. A model's dictionaries are cold when it is called; of an

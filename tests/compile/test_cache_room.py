@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -77,11 +78,12 @@ def _step(
     seed: int = 0,
     mask: Any = None,
     by_step: bool = False,
+    fails: bool = False,
 ) -> Tensor:
     """Append random keys and values to a cache, and attend to it."""
     generator = torch.Generator().manual_seed(seed)
-    held = cache.layers[0].keys
-    batch = _BATCH if held is None else held.shape[0]
+    layer = cache.layers[0]
+    batch = _BATCH if layer.keys is None else layer.keys.shape[0]  # no name holds the keys
     dtype = cache.dtype
 
     def heads(count: int) -> Tensor:
@@ -91,8 +93,11 @@ def _step(
     query, key, value = heads(_HEADS), heads(_KEPT_HEADS), heads(_KEPT_HEADS)
     with torch.no_grad(), cached_call(CachedCall(sites, cache, mask)):
         if by_step:
-            return _by_step(query, key, value)
-        attended: Tensor = torch.ops.cpuaccel.cached_attention(query, key, value, 0)
+            attended = _by_step(query, key, value)
+        else:
+            attended = torch.ops.cpuaccel.cached_attention(query, key, value, 0)
+        if fails:
+            raise KeyboardInterrupt
     return attended
 
 
@@ -283,8 +288,21 @@ def test_validations_write_to_a_copy(by_step: bool) -> None:
     pair.step(2)
 
 
-def test_a_failed_step_leaves_the_cache(by_step: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = _Pair(by_step)
+@needs_onednn
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("window", [0, 4])
+def test_a_failed_call_leaves_the_cache(window: int, int8: bool) -> None:
+    pair = _Pair(by_step=True, **({"window": window} if window else {"int8": int8}))
+    pair.step(2)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            _step(_DIRECT, pair.found, by_step=True, fails=True)
+        pair.check()
+        pair.step(2)
+
+
+def test_a_failed_attention_leaves_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = _Pair(by_step=False)
     pair.step(2)
 
     def fail(*_: Any) -> Any:
@@ -293,9 +311,52 @@ def test_a_failed_step_leaves_the_cache(by_step: bool, monkeypatch: pytest.Monke
     with monkeypatch.context() as patched:
         patched.setattr(cache_room.Room, "hold", fail)
         with pytest.raises(KeyboardInterrupt):
-            _step(_DIRECT, pair.found, by_step=by_step)
+            _step(_DIRECT, pair.found)
     pair.check()
     pair.step(2)
+
+
+@needs_onednn
+@pytest.mark.parametrize("options", [{}, {"int8": True}, {"window": 4}])
+def test_a_tensor_that_only_the_layer_holds_grows(options: dict[str, Any]) -> None:
+    pair = _Pair(by_step=True, **options)
+    pair.step(3)
+    addresses = [id(pair.found.layers[0].keys), id(pair.found.layers[0].values)]
+    pair.step(3)
+    assert addresses == [id(pair.found.layers[0].keys), id(pair.found.layers[0].values)]
+    held = pair.found.layers[0].keys
+    kept = held.clone()
+    pair.step()
+    assert pair.found.layers[0].keys is not held
+    assert torch.equal(held, kept)
+
+
+@needs_onednn
+def test_one_of_two_calls_at_once_continues_in_place() -> None:
+    pair = _Pair(by_step=True)
+    pair.step(2)
+    other = pair.branch(_shallow)
+    call = CachedCall(_DIRECT, pair.found, None)
+    with ThreadPoolExecutor(1) as thread, torch.no_grad(), cached_call(call):
+        thread.submit(other.step, 2).result()
+        pair.check()
+    pair.check()
+    pair.step(2)
+    other.check()
+
+
+@needs_onednn
+def test_layers_that_record_the_past_are_not_written_in_place() -> None:
+    pair = _Pair(by_step=True, window=4)
+    pair.step(2)
+    layer = pair.found.layers[0]
+    held, kept = layer.keys, layer.keys.clone()
+    layer.record_past = True
+    _step(_DIRECT, pair.found, by_step=True)
+    layer.record_past = False
+    assert layer.keys is not held
+    assert torch.equal(held, kept)
+    assert layer.keys.untyped_storage().data_ptr() != held.untyped_storage().data_ptr()
 
 
 def test_other_attentions_run_as_they_are() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cpuaccel import _transformers_names
+from cpuaccel import _native, _transformers_names
 
 _ROOM = "_cpuaccel_room"
 _SPARE = 32
@@ -26,10 +26,6 @@ INT8: tuple[str, ...] = ("keys", "values", "key_scales", "value_scales")
 """Names of a layer's tensors: N x heads x positions, and the head width for keys and values."""
 
 
-Views = tuple[tuple[Tensor, ...], list[int], int, int]
-"""Views of a layer's buffers, their addresses, begin and end."""
-
-
 @dataclass
 class Place:
     """Where the keys and values of a call go."""
@@ -39,8 +35,8 @@ class Place:
     """The first position that the layer holds."""
     used: int
     """The position behind the last one that the layer holds."""
-    taken: Views | None = None
-    """The views whose place it is."""
+    taken: Any = None
+    """The views whose place it is, `_C.LayerViews`."""
 
     def give_back(self) -> None:
         """Let others take the place: nothing was written to it that anybody holds."""
@@ -63,8 +59,8 @@ class Room:
         self.names = names
         self.buffers = tuple(_grown(getattr(layer, name), self.capacity) for name in names)
         self.window: int = layer.sliding_window if layer.is_sliding else 0
-        self.newest: list[Views] = []
-        """The newest views. At most one: whoever takes it may write behind it."""
+        self.newest: list[Any] = []
+        """The newest views, `_C.LayerViews`. At most one: who takes it may write behind it."""
         self.shape, self.dtype = added.shape, added.dtype
         """Of the keys and values that were added last."""
 
@@ -91,30 +87,33 @@ class Room:
             newest = self.newest.pop()
         except IndexError:
             return None  # another copy of the layer is writing
-        views, addresses, begin, end = newest
-        for name, view, address in zip(self.names, views, addresses, strict=True):
-            if getattr(layer, name) is not view or view.data_ptr() != address:
-                self.newest.append(newest)  # it is another copy's
-                return None
-        return Place(self, begin, end, newest) if end + tokens <= self.capacity else None
+        if not newest.are_held_by(layer):
+            self.newest.append(newest)  # it is another copy's
+            return None
+        if newest.end + tokens > self.capacity:
+            return None
+        return Place(self, newest.begin, newest.end, newest)
 
     def keep(self, layer: Any, place: Place, tokens: int) -> None:
         """Let the layer hold what was written to a place."""
         begin, end = place.begin, place.used + tokens
         if self.window:
             begin = max(begin, end - self.window + 1)
-        views = tuple(each.narrow(2, begin, end - begin) for each in self.buffers)
-        self.hold(layer, views, begin, end, tokens)
+        self.hold(layer, begin, end, tokens)
 
-    def hold(
-        self, layer: Any, views: tuple[Tensor, ...], begin: int, end: int, tokens: int
-    ) -> None:
-        """Let the layer hold `views` of positions [begin, end), of which `tokens` are new."""
+    def hold(self, layer: Any, begin: int, end: int, tokens: int) -> Any:
+        """Let the layer hold new views of positions [begin, end), of which `tokens` are new.
+
+        Return the views.
+        """
         if self.window:
             layer.cumulative_length += tokens
+        views = tuple(each.narrow(2, begin, end - begin) for each in self.buffers)
         for name, view in zip(self.names, views, strict=True):
             setattr(layer, name, view)
-        self.newest.append((views, [view.data_ptr() for view in views], begin, end))
+        made = _native.load().LayerViews(self.names, views, begin, end)
+        self.newest.append(made)
+        return made
 
 
 def room_of(layer: Any) -> Room | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -71,11 +71,34 @@ class Site:
         return bool(getattr(self.module, "is_causal", True) if found is None else found)
 
 
+class Outline(NamedTuple):
+    """What a call asks of all attentions of a model before it runs them."""
+
+    sites: list[Site]
+    are_direct: bool
+    masks: tuple[tuple[str | None, bool], ...]
+    """The different masks: keys, and whether they belong to attentions to an encoder's states."""
+    mask_of: tuple[int, ...]
+    """The number of each attention's mask."""
+
+
 class Sites:
     """The attentions of a model in the order of a call. Copies of the model share them."""
 
     def __init__(self) -> None:
         self.found: list[Site] = []
+        self._outline: Outline | None = None
+
+    def outline(self) -> Outline:
+        """Return what all attentions have in common."""
+        made = self._outline
+        if made is None or made.sites is not self.found or len(made.mask_of) != len(self.found):
+            masks = [(site.mask, site.is_cross) for site in self.found]
+            different = tuple(dict.fromkeys(masks))
+            are_direct = all(site.is_direct for site in self.found)
+            numbers = tuple(map(different.index, masks))
+            made = self._outline = Outline(self.found, are_direct, different, numbers)
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Sites:
         return self
@@ -105,23 +128,25 @@ class CachedCall:
 
     def enter(self) -> None:
         """Take the places of all attentions in the cache, if it has them, for steps of plans."""
-        sites = self.sites.found
-        if are_plain() or not sites or not all(site.is_direct for site in sites):
+        if are_plain() or not self.sites.found:
+            return
+        outline = self.sites.outline()
+        if not outline.are_direct:
             return
         self._opened, self._layers = self.cache, layers_in_place(self.cache)
         encoded = [] if self.encoded is None else self.encoded.layers
-        masks = [self.float_mask(self._mask_of(site)) for site in sites]
-        self._places = Places.taken(self.cache, sites, self._layers, encoded, masks)
+        masks = [self.float_mask(self._mask(*each)) for each in outline.masks]
+        self._places = Places.taken(self.cache, outline, self._layers, encoded, masks)
 
     def leave(self, *, failed: bool) -> None:
         """Let the cache hold what steps have written; nothing if the call has `failed`."""
         if self._places is not None:
             self._places.leave(self.cache, failed=failed)
 
-    def _mask_of(self, site: Site) -> Any:
-        if site.mask is None:
-            return None if site.is_cross else self.masks
-        return self.masks[site.mask]
+    def _mask(self, key: str | None, is_cross: bool) -> Any:
+        if key is None:
+            return None if is_cross else self.masks
+        return self.masks[key]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, number: int) -> Tensor:
         """Return what attention number `number` returns: N x T x heads x head width.
@@ -138,7 +163,7 @@ class CachedCall:
             cache = self._copy
         elif self._places is not None:
             self._places.give_back(number)
-        mask = self._mask_of(site)
+        mask = self._mask(site.mask, site.is_cross)
         if site.is_direct and query.shape[2] <= _FEW:
             if cache is not self._opened:
                 self._opened, self._layers = cache, layers_in_place(cache)

@@ -15,6 +15,8 @@ constexpr size_t kShare = 8;
 constexpr size_t kFarthest = 65536;
 // Lines that are prefetched before they are read.
 constexpr size_t kAhead = 16;
+// Tensors whose metadata is prefetched before it is compared.
+constexpr size_t kTensorsAhead = 8;
 
 // An order-dependent checksum: FNV-1a's multiplier after each word. Eight lanes, so that none waits
 // for the multiplication before.
@@ -88,7 +90,7 @@ int64_t version_of(const at::Tensor& tensor) {
 }
 
 WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
-    : sums_(tensors.size()), looked_at_(tensors.size()) {
+    : looked_at_(tensors.size()) {
   watched_.reserve(tensors.size());
   bytes_.reserve(tensors.size());
   for (const auto& tensor : tensors) {
@@ -101,10 +103,10 @@ WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
     all += each.count;
   }
   phases_ = all > kManyBytes ? kPhasesOfMany : kPhases;
+  sums_.resize(phases_ * bytes_.size());
   for (size_t i = 0; i < bytes_.size(); ++i) {
-    sums_[i].resize(phases_);
     for (size_t phase = 0; phase < phases_; ++phase) {
-      sums_[i][phase] = sum_of(i, phase);
+      sums_[phase * bytes_.size() + i] = sum_of(i, phase);
     }
     looked_at_[i].store(look_at_all);
   }
@@ -118,8 +120,23 @@ bool WatchedTensors::Watched::is(const at::Tensor& tensor) const {
 }
 
 bool WatchedTensors::are(at::TensorList tensors) const {
-  return std::equal(watched_.begin(), watched_.end(), tensors.begin(), tensors.end(),
-                    [](const auto& was, const auto& now) { return was.is(now); });
+  if (tensors.size() != watched_.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < watched_.size(); ++i) {
+    if (i + kTensorsAhead < watched_.size()) {
+      __builtin_prefetch(watched_[i + kTensorsAhead].identity.storage);
+      const auto* impl =
+          reinterpret_cast<const std::byte*>(tensors[i + kTensorsAhead].unsafeGetTensorImpl());
+      for (size_t line = 0; line < sizeof(c10::TensorImpl); line += kLine) {
+        __builtin_prefetch(impl + line);
+      }
+    }
+    if (!watched_[i].is(tensors[i])) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool WatchedTensors::were(at::TensorList tensors) const {
@@ -133,6 +150,7 @@ bool WatchedTensors::were(at::TensorList tensors) const {
 bool WatchedTensors::unchanged() {
   const uint64_t look = looks_.fetch_add(1, std::memory_order_relaxed);
   const size_t phase = static_cast<size_t>(look % phases_);
+  const uint64_t* sums = sums_.data() + phase * bytes_.size();
   const auto next_of = [&](size_t i) {
     while (i < bytes_.size() && !looked_at_[i].load()) {
       ++i;
@@ -145,8 +163,9 @@ bool WatchedTensors::unchanged() {
       const auto& [data, count] = bytes_[next];
       const auto its = look_of(count, phase, phases_);
       prefetch(data, count, its.first, its.stride);
+      prefetch(data, its.piece_end, its.piece, kLine);
     }
-    if (sum_of(i, phase) != sums_[i][phase]) {
+    if (sum_of(i, phase) != sums[i]) {
       return false;
     }
     i = next;

@@ -67,8 +67,8 @@ class WatchedTensors {
   std::vector<Watched> watched_;
   std::vector<Bytes> bytes_;
   size_t phases_ = kPhases;
-  // For each tensor and each phase.
-  std::vector<std::vector<uint64_t>> sums_;
+  // For each phase and each tensor: a look reads those of one phase.
+  std::vector<uint64_t> sums_;
   std::vector<std::atomic<bool>> looked_at_;
   std::atomic<uint64_t> looks_{0};
 };
