@@ -62,6 +62,8 @@ class Places:
         `encoded`: the layers of an encoder's keys and values; `masks`: those of `outline`, of
         floats or None. None if an attention has no such place.
         """
+        if not layers:
+            return None
         found = _last.pop(cache, None)  # two threads cannot both have it
         if found is None or not found._take_again(outline, layers, encoded, masks):
             found = _newly_taken(outline, layers, encoded, masks)

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from cpuaccel._compat import function_stack_length, get_tracing_state, tree_flatten, tree_unflatten
+from cpuaccel.compile.capture import bound_ops
 from cpuaccel.compile.passes.aliasing import attribute_of
 
 _torch: Any = torch  # its annotations lack what is used here
 
-_PLAIN = (Tensor, torch.nn.Parameter)
 _aten: Any = torch.ops.aten
 
 _CAST = _torch.ops.prims.convert_element_type.default
@@ -37,9 +37,9 @@ def runner(
     info = getattr(captured.graph._codegen, "pytree_info", None)
     if info is None or info.in_spec != spec or info.out_spec is None:
         return captured
-    if any(isinstance(each, Tensor) and type(each) not in _PLAIN for each in leaves):
+    if any(isinstance(each, Tensor) and not _is_plain(each) for each in leaves):
         return captured
-    forward = _inlined(captured)
+    forward = _inlined(captured, leaves)
     if forward is None:
         return captured
     unwrap = unwrapping(info.out_spec)
@@ -59,6 +59,10 @@ def runner(
         return unwrap(forward(*leaves))
 
     return run_nested
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in (Tensor, torch.nn.Parameter)
 
 
 def _is_watched() -> bool:
@@ -92,11 +96,12 @@ def bound_region(
     return region
 
 
-def _inlined(captured: GraphModule) -> Callable[..., Any] | None:
+def _inlined(captured: GraphModule, leaves: list[Any]) -> Callable[..., Any] | None:
     """Return a function of the leaves; None if the graph has calls other than ops."""
     attributes = types.SimpleNamespace()
     graph = Graph()
     copies: dict[Node, Node] = {}
+    regions: set[Node] = set()
     for node in captured.graph.nodes:
         if node.op == "get_attr":
             copies[node] = _add_attribute(graph, attributes, attribute_of(captured, node))
@@ -106,6 +111,7 @@ def _inlined(captured: GraphModule) -> Callable[..., Any] | None:
             region = bound_region(weights, plan_text, torch_text, len(given[0]) if given[1:] else 0)
             inputs = [copies[each] for some in given for each in some]
             copies[node] = graph.call_function(region, (inputs,))
+            regions.add(copies[node])
         elif node.target is _CAST:
             # torch runs a decomposition of it in Python in each call.
             copies[node] = graph.call_function(
@@ -118,6 +124,10 @@ def _inlined(captured: GraphModule) -> Callable[..., Any] | None:
         else:
             return None
     graph.eliminate_dead_code(lambda node: node.op != "get_attr")
+    placeholders = graph.find_nodes(op="placeholder")
+    held = [(node, getattr(attributes, node.target)) for node in graph.find_nodes(op="get_attr")]
+    values = [*zip(placeholders, leaves, strict=True), *held]
+    bound_ops.bind(graph, {node for node, value in values if _is_plain(value)}, regions)
     code = graph.python_code("self")
     scope = dict(code.globals)
     exec(compile(code.src, f"<{__name__}>", "exec"), scope)
