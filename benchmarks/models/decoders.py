@@ -8,7 +8,8 @@ for 8 and 4 bits, which round rows to 8 bits), `openvino` OpenVINO (its own code
 A row is a model, a format and a number of tokens in the cache; "prompt 512" is a prompt of 512
 tokens. Weights are random. For a token, notes say which share of the read bandwidth `optimized`
 has, counted in bytes of packed weights, keys and values. Bandwidth is measured in the same run.
-Notes also have the seconds of the first calls of `optimized`, which make its plans.
+With `--steps`, notes also say what the steps of the token's plan take, one by one. And they have
+the seconds of the first calls of `optimized`, which make its plans.
 """
 
 from __future__ import annotations
@@ -106,6 +107,9 @@ def _measure(
                 f"{title}: {(size + cache) / 1e6:.0f} MB, {rate / 1e9:.1f} GB/s, "
                 f"{100 * rate / bandwidth:.0f} % of {bandwidth / 1e9:.1f} GB/s"
             )
+            if options.steps:
+                seconds = made["optimized"].seconds_of_steps(context)
+                report.notes.append(f"{title}: {_of_steps(seconds)}")
         _write(report, options)
     for tokens in options.prompts:
         prompts = {column: _prompt(each, tokens) for column, each in made.items()}
@@ -115,6 +119,18 @@ def _measure(
     if "optimized" in made:
         first = ", ".join(f"{what} {each:.1f} s" for what, each in made["optimized"].first.items())
         report.notes.append(f"{name} {number_format}: the first calls of optimized: {first}")
+
+
+def _of_steps(seconds: dict[str, float]) -> str:
+    """Return what the steps of a plan take, of which `token` is the whole call, as text."""
+    token = seconds.pop("token")
+    steps = sum(seconds.values())
+    largest = sorted(seconds.items(), key=lambda each: -each[1])[:4]
+    kinds = ", ".join(f"{kind} {1e3 * each:.2f}" for kind, each in largest)
+    return (
+        f"the plan's steps take {1e3 * steps:.2f} ms ({kinds}), "
+        f"the token {1e3 * token:.2f}: {token / steps:.2f} times as long"
+    )
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:
@@ -180,6 +196,18 @@ class TorchModel:
                 self._call(token, past_key_values=cache)
             return (time.perf_counter() - begin) / tokens
 
+    def seconds_of_steps(self, context: int) -> dict[str, float]:
+        """Return the seconds of the plan's steps for a token by kind, and of the token."""
+        from cpuaccel._explain.step_timing import plans_of
+
+        token = torch.ones((1, 1), dtype=torch.int64)
+        cache = self._cache(context, 0)
+        plans = plans_of(lambda: self._call(token, past_key_values=cache))
+        found = {"token": statistics.median(self.decode(context, 8) for _ in range(9))}
+        for step in (each for plan in plans for each in plan.steps):
+            found[step.kinds] = found.get(step.kinds, 0.0) + 1e-6 * step.microseconds
+        return found
+
     def prompt(self, tokens: int) -> float:
         """Return the seconds of a prompt: the scores of its last token, and a cache."""
         numbers = torch.randint(2, 100, (1, tokens), generator=torch.Generator().manual_seed(0))
@@ -226,6 +254,7 @@ def _parser() -> argparse.ArgumentParser:
             option, type=positives, default=default, metavar="N,N", help=f"{of} (default: {shown})"
         )
     parser.add_argument("--tokens", type=positive, default=8, help="new tokens of a round (8)")
+    parser.add_argument("--steps", action="store_true", help="time the steps of plans too")
     add_rounds(parser, rounds=9, budget=30.0, of="a row")
     add_threads(parser)
     add_json(parser)
