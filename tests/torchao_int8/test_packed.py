@@ -236,3 +236,16 @@ def test_errors() -> None:
     ):
         with pytest.raises(error, match=message):
             call()
+
+
+@pytest.mark.parametrize("name", ["dynamic", "weight only"])
+def test_explain_names_the_kernel(name: str) -> None:
+    rows = cpuaccel.explain(_packed(_net(KINDS[name]))).rows
+    kernel = "qgemm" if name == "dynamic" else "gemm_w8"
+    found = [(row.layer, row.op, row.provider, row.kernel, row.problem) for row in rows]
+    op = "cpuaccel::packed_int8_linear"
+    shapes = ("50x64", "64x50", "9x64")
+    assert found == [
+        (str(number), op, "cpuaccel", kernel, f"w8 {shape}") for number, shape in enumerate(shapes)
+    ]
+    assert all(row.packed_bytes for row in rows)
