@@ -108,8 +108,9 @@ def _measure(
                 f"{100 * rate / bandwidth:.0f} % of {bandwidth / 1e9:.1f} GB/s"
             )
             if options.steps:
-                seconds = made["optimized"].seconds_of_steps(context)
-                report.notes.append(f"{title}: {_of_steps(seconds)}")
+                of_kinds = made["optimized"].seconds_of_steps(context)
+                token = samples["optimized"].median
+                report.notes.append(f"{title}: {_of_steps(of_kinds, token)}")
         _write(report, options)
     for tokens in options.prompts:
         prompts = {column: _prompt(each, tokens) for column, each in made.items()}
@@ -121,9 +122,8 @@ def _measure(
         report.notes.append(f"{name} {number_format}: the first calls of optimized: {first}")
 
 
-def _of_steps(seconds: dict[str, float]) -> str:
-    """Return what the steps of a plan take, of which `token` is the whole call, as text."""
-    token = seconds.pop("token")
+def _of_steps(seconds: dict[str, float], token: float) -> str:
+    """Return what the steps of a plan take by kind, and of a whole token, as text."""
     steps = sum(seconds.values())
     largest = sorted(seconds.items(), key=lambda each: -each[1])[:4]
     kinds = ", ".join(f"{kind} {1e3 * each:.2f}" for kind, each in largest)
@@ -197,13 +197,13 @@ class TorchModel:
             return (time.perf_counter() - begin) / tokens
 
     def seconds_of_steps(self, context: int) -> dict[str, float]:
-        """Return the seconds of the plan's steps for a token by kind, and of the token."""
+        """Return the seconds of the plan's steps for a token by kind."""
         from cpuaccel._explain.step_timing import plans_of
 
         token = torch.ones((1, 1), dtype=torch.int64)
         cache = self._cache(context, 0)
         plans = plans_of(lambda: self._call(token, past_key_values=cache))
-        found = {"token": statistics.median(self.decode(context, 8) for _ in range(9))}
+        found: dict[str, float] = {}
         for step in (each for plan in plans for each in plan.steps):
             found[step.kinds] = found.get(step.kinds, 0.0) + 1e-6 * step.microseconds
         return found

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,38 +12,8 @@ from cpuaccel._ops import packed_int8_linear as _fake_kernels  # noqa: F401
 
 __all__ = ["Int8Linear", "Rounding"]
 
-_HEADER = struct.Struct("<8sIHH24sqqq")
-"""csrc/kernels/qgemm/block.h."""
-
 _KERNEL = slice(12, 40)
-"""The bytes of the header that say which kernel reads the panels."""
-
-
-class _Header(NamedTuple):
-    magic: bytes
-    version: int
-    columns: int
-    run: int
-    kernel: bytes
-    out_features: int
-    in_features: int
-    magnitude: int
-
-
-def _header_of(packed: Tensor) -> _Header:
-    return _Header(*_HEADER.unpack(bytes(packed[: _HEADER.size].tolist())))
-
-
-def _for_this_cpu(packed: Tensor) -> Tensor:
-    """Return a packed weight for the kernel that this CPU runs."""
-    if packed.device.type != "cpu":
-        return packed
-    here = torch.ops.cpuaccel.pack_int8.default(torch.zeros(1, 1, dtype=torch.int8))
-    if torch.equal(packed[_KERNEL], here[_KERNEL]):
-        return packed
-    header = _header_of(packed)
-    plain = torch.ops.cpuaccel.unpack_int8.default(packed, header.out_features, header.in_features)
-    return torch.ops.cpuaccel.pack_int8.default(plain)  # type: ignore[no-any-return]
+"""The bytes of a packed weight that say which kernel reads it (csrc/kernels/qgemm/block.h)."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +125,23 @@ class Int8Linear(nn.Module):
             f"bias={self.bias is not None}, rows={self.rows!r}, symmetric={self.symmetric}"
         )
 
+    def _for_this_cpu(self, packed: Tensor) -> Tensor:
+        """Return a packed weight of this layer's shape for the kernel that this CPU runs."""
+        if packed.device.type != "cpu":
+            return packed
+        here = torch.ops.cpuaccel.pack_int8.default(torch.zeros(1, 1, dtype=torch.int8))
+        if torch.equal(packed[_KERNEL], here[_KERNEL]):
+            return packed
+        shape = self.out_features, self.in_features
+        plain = torch.ops.cpuaccel.unpack_int8.default(packed, *shape)
+        return torch.ops.cpuaccel.pack_int8.default(plain)  # type: ignore[no-any-return]
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *arguments: Any) -> None:
         name = f"{prefix}packed"
         if name in state_dict:
-            state_dict = dict(state_dict) | {name: _for_this_cpu(state_dict[name])}
+            state_dict = dict(state_dict) | {name: self._for_this_cpu(state_dict[name])}
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self.packed = _for_this_cpu(self.packed)
+        self.packed = self._for_this_cpu(self.packed)

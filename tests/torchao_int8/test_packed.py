@@ -170,6 +170,15 @@ def test_layers_that_stay(caplog: pytest.LogCaptureFixture) -> None:
         assert reason in caplog.text
 
 
+def test_groups_and_a_scale_of_the_input(caplog: pytest.LogCaptureFixture) -> None:
+    model = nn.Sequential(_layers.layer(GROUPS, 64, 40))
+    model[0].weight.act_pre_scale = torch.rand(64) + 0.5
+    with caplog.at_level(logging.WARNING):
+        cpuaccel.quant.pack_torchao(model)
+    assert type(model[0]) is nn.Linear
+    assert "a weight with groups and a scale of the input" in caplog.text
+
+
 class _Reads(nn.Module):
     """Casts the input to the type of the weight, as T5 does."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cpuaccel import _log, memory
+from cpuaccel.quant import _replaced_layers
 from cpuaccel.quant._torchao import int8_weights, intx_weights
 from cpuaccel.quant.int8_linear import Int8Linear
 from cpuaccel.quant.intx_linear import IntxLinear
@@ -17,36 +17,21 @@ from cpuaccel.quant.intx_linear import IntxLinear
 
 def pack_torchao(model: nn.Module) -> nn.Module:
     """Replace the layers in place; `cpuaccel.quant.pack_torchao` has the contract."""
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"expected model to be a torch.nn.Module, got {type(model).__name__}")
-    if _is_quantized(model):
+    layers = _replaced_layers.layers_by_name(model, _is_quantized)
+    if model in layers:
         raise TypeError("expected a model that contains linear layers, but got a layer itself")
-    names: dict[nn.Module, list[str]] = {}
-    for name, module in model.named_modules(remove_duplicate=False):
-        if _is_quantized(module):
-            names.setdefault(module, []).append(name)
-    if not names:
+    if not layers:
         raise ValueError(
             "the model has no linear layer with a weight that torchao quantized: expected "
             "nn.Linear with an Int8Tensor or an IntxUnpackedToInt8Tensor (torchao.quantize_)"
         )
     shared = _shared_weights(model)
-    while names:
-        layer, of_layer = names.popitem()  # so that its weight is freed when it is replaced
-        reason = _reader_of_weight(model, of_layer) or _reason_to_leave(layer, shared)
-        if not reason:
-            try:
-                packed = _packed_layer(layer)
-            except RuntimeError as error:
-                reason = str(error)
-        if reason:
-            _log.logger.warning("pack_torchao: %s stays: %s", of_layer[0], reason)
-            continue
-        packed.train(layer.training)
-        for name in of_layer:
-            model.set_submodule(name, packed)
-        del layer, packed
-    memory.empty_cache()  # of the plain weights, which the model does not need again
+    _replaced_layers.replace(
+        *(model, layers),
+        lambda layer, names: _reader_of_weight(model, names) or _reason_to_leave(layer, shared),
+        lambda layer, name: _packed_layer(layer).train(layer.training),
+        "pack_torchao",
+    )
     return model
 
 
@@ -90,8 +75,11 @@ def _reason_to_leave(layer: Any, shared: set[int]) -> str:
         return "it has hooks, or its forward method was replaced"
     if intx_weights.is_intx(weight):
         return intx_weights.weight_reason(weight)
-    if weight.zero_point is not None and _is_by_rows(weight) and weight.zero_point.any():
+    by_rows = _is_by_rows(weight)
+    if by_rows and weight.zero_point is not None and weight.zero_point.any():
         return "the weight has zero points"
+    if not by_rows and weight.act_pre_scale is not None:
+        return "a weight with groups and a scale of the input"
     return int8_weights.weight_reason(weight)
 
 
@@ -110,7 +98,7 @@ def _packed_layer(layer: Any) -> nn.Module:
             bits=intx_weights.packed_bits(weight),
             int8_activations=weight.activation_quantization is not None,
         )
-    if weight.scale.shape[1] != 1 and weight.act_pre_scale is None:
+    if not _is_by_rows(weight):
         return IntxLinear.from_codes(weight.qdata, weight.scale, weight.zero_point, bias, bits=8)
     return Int8Linear(
         *(weight.qdata, weight.scale, bias),
