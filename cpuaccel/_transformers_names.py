@@ -44,6 +44,7 @@ _NAMES: dict[str, _Name] = {
     "EncoderDecoderCache": _Name("transformers.cache_utils:EncoderDecoderCache"),
     # Attention
     "AttentionInterface": _Name("transformers:AttentionInterface"),
+    "AttentionMaskInterface": _Name("transformers:AttentionMaskInterface"),
     "sdpa_attention_forward": _Name(
         "transformers.integrations.sdpa_attention:sdpa_attention_forward"
     ),

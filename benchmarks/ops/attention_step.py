@@ -107,7 +107,7 @@ class _Case:
     def _in_place(self, keys: Tensor, values: Tensor) -> object:
         return torch.ops.cpuaccel.attend_and_keep_(
             *(self.query, self.new, self.new, keys, values, 0, self.context - 1),
-            *(None, False, None, *self.scales),
+            *(None, -1, None, 0.0, None, *self.scales),
         )
 
     def _by_torch(self, keys: Tensor, values: Tensor, appends: bool) -> object:

@@ -32,9 +32,10 @@ at::Tensor tensor_or_none(py::handle object) {
 // as long as some of a small model's products: the objects are cold in each call.
 class LayerPlaces {
  public:
-  // `held`: for each attention (layer's number, layer, room, views, buffers, factor of the scores,
-  // number of its mask). Without a room, it attends to an encoder's layer, which stays as it is.
-  // The places in rooms are taken already.
+  // `held`: for each attention (layer's number, layer, room, views, begin, end, buffers, factor of
+  // the scores, soft cap, sinks, number of its mask). Without a room, it attends to an encoder's
+  // layer, which stays as it is. The places in rooms are taken already, behind positions [begin,
+  // end). `views` is None if the layer holds no views of the buffers.
   LayerPlaces(int64_t tokens, const py::sequence& held)
       : tokens_(tokens), native_(tokens, caches_of(held)) {
     for (const auto& each : held) {
@@ -44,7 +45,7 @@ class LayerPlaces {
       made.layer = given[1];
       made.room = given[2];
       made.set_views(given[3]);
-      made.mask = given[6].cast<size_t>();
+      made.mask = given[kMask].cast<size_t>();
       if (!made.room.is_none()) {
         made.newest = made.room.attr("newest").cast<py::list>();
         made.window = made.room.attr("window").cast<int64_t>();
@@ -70,12 +71,13 @@ class LayerPlaces {
     return true;
   }
 
-  // `masks`: tensors of floats, or None.
+  // `masks`: (tensor of floats or None, window) each.
   void enter(const py::sequence& masks) {
-    std::vector<at::Tensor> of_attentions;
+    std::vector<ops::CallMask> of_attentions;
     of_attentions.reserve(attentions_.size());
     for (const auto& each : attentions_) {
-      of_attentions.push_back(tensor_or_none(py::object(masks[each.mask])));
+      const py::tuple mask = masks[each.mask];
+      of_attentions.push_back({tensor_or_none(mask[0]), mask[1].cast<int64_t>()});
     }
     native_.enter(std::move(of_attentions));
   }
@@ -99,16 +101,18 @@ class LayerPlaces {
   }
 
  private:
+  static constexpr size_t kMask = 10;  // of what the constructor gets
+
   struct Attention {
     size_t number = 0, mask = 0;
     py::object layer, room, views;
-    LayerViews* held = nullptr;  // of `views`
+    LayerViews* held = nullptr;  // of `views`; null: None
     py::list newest;             // of the room: empty while somebody writes behind the newest views
     int64_t window = 0;
     bool is_taken = false;
 
     void set_views(py::object made) {
-      held = &made.cast<LayerViews&>();
+      held = made.is_none() ? nullptr : &made.cast<LayerViews&>();
       views = std::move(made);
     }
   };
@@ -117,14 +121,14 @@ class LayerPlaces {
     std::vector<ops::LayerCache> made;
     for (const auto& each : held) {
       const py::tuple given = py::reinterpret_borrow<py::tuple>(each);
-      const auto& views = given[3].cast<const LayerViews&>();
       std::vector<at::Tensor> buffers;
-      for (const auto& buffer : given[4].cast<py::tuple>()) {
+      for (const auto& buffer : given[6].cast<py::tuple>()) {
         buffers.push_back(tensor_or_none(buffer));
       }
       buffers.resize(4);
-      made.push_back({buffers[0], buffers[1], buffers[2], buffers[3], at::Tensor(), views.begin(),
-                      views.end(), given[5].cast<float>(), false});
+      made.push_back({buffers[0], buffers[1], buffers[2], buffers[3], given[4].cast<int64_t>(),
+                      given[5].cast<int64_t>(), given[7].cast<float>(), given[8].cast<float>(),
+                      tensor_or_none(given[9])});
     }
     return made;
   }
@@ -132,7 +136,8 @@ class LayerPlaces {
   // Whether an encoder's layer has the keys and values that it had.
   bool holds_states(size_t i) const {
     const auto& cache = native_.cache(i);
-    return attentions_[i].held->are_held_by(attentions_[i].layer) &&
+    return attentions_[i].held != nullptr &&
+           attentions_[i].held->are_held_by(attentions_[i].layer) &&
            cache.keys.size(2) == cache.used;
   }
 
@@ -141,8 +146,8 @@ class LayerPlaces {
     static const py::str& record_name = interned("record_past");
     auto& each = attentions_[i];
     auto* newest = each.newest.ptr();
-    if (!attribute_of(each.layer, room_name).is(each.room) || PyList_GET_SIZE(newest) != 1 ||
-        PyList_GET_ITEM(newest, 0) != each.views.ptr()) {
+    if (each.held == nullptr || !attribute_of(each.layer, room_name).is(each.room) ||
+        PyList_GET_SIZE(newest) != 1 || PyList_GET_ITEM(newest, 0) != each.views.ptr()) {
       return false;
     }
     // From here on, no other thread takes it.
@@ -164,7 +169,9 @@ class LayerPlaces {
     if (!std::exchange(each.is_taken, false)) {
       return false;
     }
-    each.newest.append(each.views);
+    if (each.held != nullptr) {
+      each.newest.append(each.views);
+    }
     return true;
   }
 
@@ -180,12 +187,12 @@ class LayerPlaces {
     static const py::str& length_name = interned("cumulative_length");
     auto& each = attentions_[i];
     each.is_taken = false;
-    int64_t begin = each.held->begin();
-    const int64_t end = each.held->end() + tokens_;
+    int64_t begin = native_.cache(i).begin;
+    const int64_t end = native_.cache(i).used + tokens_;
     if (each.window > 0) {
       begin = std::max(begin, end - each.window + 1);
     }
-    if (each.held->resize(each.layer, begin, end)) {
+    if (each.held != nullptr && each.held->resize(each.layer, begin, end)) {
       if (each.window > 0) {
         const py::object length = each.layer.attr(length_name);
         py::setattr(each.layer, length_name, length + py::int_(tokens_));

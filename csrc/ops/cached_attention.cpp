@@ -6,10 +6,13 @@
 //   key_scales, value_scales: N x G x capacity, float32, if the cache is int8
 //   mask: N x H x T x (used + T - begin), or of size 1 in any of the first three dimensions, or
 //   none; bool (False is masked) or floats (added)
+//   sinks: H floats, or none
 //
-// Key t becomes position used + t. Queries attend to positions begin and on: those that the mask
-// says, or without a mask all, or with `causal` positions up to used + t. The result is N x T x H x
-// E. int8 numbers are key / scale, rounded to nearest even, with scale = largest magnitude / 127.
+// Key t becomes position used + t. Query t attends to positions begin and on that the mask says:
+// to all of them if window is -1, else to those up to used + t, of which it sees the last `window`
+// unless that is 0. kernels/attention/attention.h has the formula, with scale, soft_cap and sinks.
+// The result is N x T x H x E. int8 numbers are key / scale, rounded to nearest even, with scale =
+// largest magnitude / 127.
 //
 // cpuaccel::cached_attention is the same in a captured decoder, whose calls know the cache.
 // cpuaccel::cross_attention attends to a cache that stays as it is, of an encoder's states. Python
@@ -28,6 +31,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/parallel.h"
 #include "ops/attention.h"
 #include "ops/data_type.h"
 #include "ops/kernel_call.h"
@@ -101,6 +105,9 @@ float keep_as_int8(DataType type, const void* src, int64_t stride, int64_t E, in
   }
 }
 
+// Rows of keys or values that a thread copies at least.
+constexpr int64_t kKeptRows = 256;
+
 // Copies a row of E numbers of `bytes` bytes.
 void keep_row(const char* src, int64_t stride, int64_t E, int64_t bytes, char* dst) {
   if (stride == 1) {
@@ -116,20 +123,24 @@ void keep(const CallHeads& heads, const kernels::AttentionMatrix& from, const at
           const at::Tensor& scales, int64_t used) {
   const auto* const src = static_cast<const char*>(from.data);
   auto* const dst = static_cast<char*>(cache.mutable_data_ptr());
+  auto* const dst_scales = scales.defined() ? scales.mutable_data_ptr<float>() : nullptr;
   const int64_t bytes = data_type_size(from.type), to_bytes = cache.element_size();
-  for (int64_t i = 0; i < heads.N * heads.G * heads.T; ++i) {
-    const int64_t n = i / heads.T / heads.G, g = i / heads.T % heads.G, t = i % heads.T;
-    const auto* const row =
-        src + (n * from.batch_stride + g * from.head_stride + t * from.row_stride) * bytes;
-    auto* const to =
-        dst + (n * cache.stride(0) + g * cache.stride(1) + (used + t) * cache.stride(2)) * to_bytes;
-    if (scales.defined()) {
-      scales.mutable_data_ptr<float>()[(n * heads.G + g) * cache.size(2) + used + t] =
-          keep_as_int8(from.type, row, from.column_stride, heads.E, reinterpret_cast<int8_t*>(to));
-    } else {
-      keep_row(row, from.column_stride, heads.E, bytes, to);
+  parallel_for(0, heads.N * heads.G * heads.T, kKeptRows, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t n = i / heads.T / heads.G, g = i / heads.T % heads.G, t = i % heads.T;
+      const auto* const row =
+          src + (n * from.batch_stride + g * from.head_stride + t * from.row_stride) * bytes;
+      auto* const to =
+          dst +
+          (n * cache.stride(0) + g * cache.stride(1) + (used + t) * cache.stride(2)) * to_bytes;
+      if (dst_scales != nullptr) {
+        dst_scales[(n * heads.G + g) * cache.size(2) + used + t] = keep_as_int8(
+            from.type, row, from.column_stride, heads.E, reinterpret_cast<int8_t*>(to));
+      } else {
+        keep_row(row, from.column_stride, heads.E, bytes, to);
+      }
     }
-  }
+  });
 }
 
 kernels::AttentionScales scales_of(const at::Tensor& scales, int64_t begin) {
@@ -154,8 +165,9 @@ at::Tensor as_floats(const at::Tensor& mask) {
 
 at::Tensor call_of_op(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                       at::Tensor keys, at::Tensor values, int64_t begin, int64_t used,
-                      const MaybeTensor& mask, bool causal, std::optional<double> scale,
-                      const MaybeTensor& key_scales, const MaybeTensor& value_scales) {
+                      const MaybeTensor& mask, int64_t window, std::optional<double> scale,
+                      double soft_cap, const MaybeTensor& sinks, const MaybeTensor& key_scales,
+                      const MaybeTensor& value_scales) {
   TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && query.numel() > 0 && key.numel() > 0 &&
                   query.size(0) == key.size(0) && query.size(1) % key.size(1) == 0 &&
                   query.size(2) == key.size(2) && query.size(3) == key.size(3) &&
@@ -178,42 +190,47 @@ at::Tensor call_of_op(const at::Tensor& query, const at::Tensor& key, const at::
                   {}};
   heads.dst = {dst.mutable_data_ptr(), heads.query.type, dst.stride(0), dst.stride(2),
                dst.stride(1)};
-  LayerCache cache{std::move(keys),
-                   std::move(values),
-                   key_scales.value_or(at::Tensor()),
-                   value_scales.value_or(at::Tensor()),
-                   {},
-                   begin,
-                   used,
-                   1.0f,
-                   causal};
-  cache.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(E))));
-  if (mask) {
-    cache.mask = as_floats(*mask);
-  }
-  const char* const why = mismatch(heads, cache);
+  const LayerCache cache{
+      std::move(keys),
+      std::move(values),
+      key_scales.value_or(at::Tensor()),
+      value_scales.value_or(at::Tensor()),
+      begin,
+      used,
+      static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(E)))),
+      static_cast<float>(soft_cap),
+      sinks.value_or(at::Tensor())};
+  const CallMask seen{mask ? as_floats(*mask) : at::Tensor(), window};
+  const char* const why = mismatch(heads, cache, seen);
   TORCH_CHECK(why == nullptr, kAttendAndKeep, ": ", why);
-  attend_and_keep(heads, cache);
+  attend_and_keep(heads, cache, seen);
   return dst;
 }
 
 }  // namespace
 
-const char* mismatch(const CallHeads& heads, const LayerCache& cache) {
+const char* mismatch(const CallHeads& heads, const LayerCache& cache, const CallMask& mask) {
   if (cache.begin < 0 || cache.begin + 1 > cache.used + heads.added() || heads.G <= 0 ||
       heads.H % heads.G != 0 || !is_cache_of(heads, cache.keys, cache.key_scales, cache.used) ||
       !is_cache_of(heads, cache.values, cache.value_scales, cache.used) ||
       cache.keys.scalar_type() != cache.values.scalar_type()) {
     return "the cache is full, or its sizes or dtypes do not match the keys and values";
   }
-  if (cache.mask.defined() &&
-      !is_mask_of(heads, cache.mask, cache.used + heads.added() - cache.begin)) {
+  if (mask.added.defined() &&
+      !is_mask_of(heads, mask.added, cache.used + heads.added() - cache.begin)) {
     return "the mask has other sizes than the scores";
+  }
+  if (mask.window < -1 || !(cache.soft_cap >= 0.0f)) {
+    return "window: expected -1 or more; soft_cap: expected 0 or more";
+  }
+  if (cache.sinks.defined() &&
+      (!is_gemm_type(cache.sinks.scalar_type()) || cache.sinks.sizes() != c10::ArrayRef(heads.H))) {
+    return "sinks: expected a float for each head of the queries";
   }
   return nullptr;
 }
 
-void attend_and_keep(const CallHeads& heads, const LayerCache& cache) {
+void attend_and_keep(const CallHeads& heads, const LayerCache& cache, const CallMask& mask) {
   if (heads.appends) {
     keep(heads, heads.key, cache.keys, cache.key_scales, cache.used);
     keep(heads, heads.value, cache.values, cache.value_scales, cache.used);
@@ -227,12 +244,17 @@ void attend_and_keep(const CallHeads& heads, const LayerCache& cache) {
   call.value = cached_matrix(cache.values, cache.begin);
   call.key_scales = scales_of(cache.key_scales, cache.begin);
   call.value_scales = scales_of(cache.value_scales, cache.begin);
-  if (cache.mask.defined()) {
-    call.mask = cached_mask(cache.mask);
+  if (mask.added.defined()) {
+    call.mask = cached_mask(mask.added);
   }
+  const at::Tensor sinks =
+      cache.sinks.defined() ? cache.sinks.detach().to(at::kFloat).contiguous() : cache.sinks;
+  call.sinks = sinks.defined() ? sinks.const_data_ptr<float>() : nullptr;
   call.dst = heads.dst;
   call.scale = cache.scale;
-  call.causal = cache.causal;
+  call.soft_cap = cache.soft_cap;
+  call.causal = mask.window >= 0;
+  call.window = std::max<int64_t>(mask.window, 0);
   call.past = cache.used - cache.begin;
   call.bf16 = attention_in_bf16(call.query.type) && call.query.type != DataType::f16;
   CPUACCEL_KERNEL_CALL(attention);
@@ -242,8 +264,8 @@ void attend_and_keep(const CallHeads& heads, const LayerCache& cache) {
 TORCH_LIBRARY_FRAGMENT(cpuaccel, library) {
   library.def(
       "attend_and_keep_(Tensor query, Tensor key, Tensor value, Tensor(a!) keys, Tensor(b!) "
-      "values, int begin, int used, Tensor? mask, bool causal, float? scale, Tensor(c!)? "
-      "key_scales=None, Tensor(d!)? value_scales=None) -> Tensor");
+      "values, int begin, int used, Tensor? mask, int window, float? scale, float soft_cap=0.0, "
+      "Tensor? sinks=None, Tensor(c!)? key_scales=None, Tensor(d!)? value_scales=None) -> Tensor");
   library.def("cached_attention(Tensor query, Tensor key, Tensor value, int site) -> Tensor");
   library.def("cross_attention(Tensor query, int site) -> Tensor");
 }

@@ -14,10 +14,16 @@ namespace cpuaccel::ops {
 struct LayerCache {
   at::Tensor keys, values;              // N x G x capacity x E: the type of the keys, or int8
   at::Tensor key_scales, value_scales;  // N x G x capacity, f32, if the cache is int8
-  at::Tensor mask;  // f32, broadcasts to N x H x T x (used + T - begin); undefined: none
   int64_t begin = 0, used = 0;
   float scale = 1.0f;
-  bool causal = false;
+  float soft_cap = 0.0f;  // 0: none
+  at::Tensor sinks;       // H, f32, bf16 or f16; undefined: none
+};
+
+// Which positions the queries of a call see.
+struct CallMask {
+  at::Tensor added;     // f32, broadcasts to N x H x T x (used + T - begin); undefined: none
+  int64_t window = -1;  // 0: positions up to used + t; more: the last of these; -1: all
 };
 
 // The queries of a call, the keys and values that it appends, and its results.
@@ -31,9 +37,9 @@ struct CallHeads {
 };
 
 // Whether the cache takes these heads: null, or what does not match.
-const char* mismatch(const CallHeads& heads, const LayerCache& cache);
+const char* mismatch(const CallHeads& heads, const LayerCache& cache, const CallMask& mask);
 
 // Appends and attends. Nothing mismatches.
-void attend_and_keep(const CallHeads& heads, const LayerCache& cache);
+void attend_and_keep(const CallHeads& heads, const LayerCache& cache, const CallMask& mask);
 
 }  // namespace cpuaccel::ops

@@ -112,8 +112,9 @@ DeclineReason make_packed_rows(StepRequest& request) {
   if (!PackedMatrix::takes(call, bf16)) {
     return "no kernel with packed weights on this CPU";
   }
-  const auto bytes = call.N * call.K * data_type_size(bf16 ? DataType::bf16 : DataType::f32);
-  if (!PackedWeights::has_room(static_cast<size_t>(bytes))) {
+  const auto type = bf16 ? DataType::bf16 : DataType::f32;
+  const auto bytes = static_cast<size_t>(call.N * call.K * data_type_size(type));
+  if (!building.packed().has_room(layer.dst, type, bytes)) {
     return "no room for packed weights";
   }
   const auto key =
@@ -122,7 +123,6 @@ DeclineReason make_packed_rows(StepRequest& request) {
           key, [&] { return tuned_choice(building, layer, rows, key, bf16); }) == 0) {
     return "tuning chose oneDNN";
   }
-  const auto type = bf16 ? DataType::bf16 : DataType::f32;
   auto weights = building.packed().cached<PackedMatrix>(layer.dst, type, [&] {
     auto b = call.b;
     b.data = data;

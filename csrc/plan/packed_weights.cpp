@@ -27,6 +27,11 @@ bool PackedWeights::has_room(size_t bytes) {
   return taken <= most && bytes <= most - taken;
 }
 
+bool PackedWeights::has_room(Id id, DataType type, size_t bytes) const {
+  const std::scoped_lock lock(mutex_);
+  return cached_.contains({id, type}) || has_room(bytes);
+}
+
 void PackedWeights::set_limit(int64_t bytes) { limit = static_cast<size_t>(bytes); }
 
 void PackedWeights::count(size_t bytes) {

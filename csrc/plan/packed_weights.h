@@ -27,6 +27,8 @@ class CPUACCEL_API PackedWeights {
   // Whether packed weights of this many bytes more stay within the limit of all plans together.
   // Products that can read plain weights ask; other layers pack in any case.
   static bool has_room(size_t bytes);
+  // The same for what `cached` makes, which takes no room if it is made already.
+  bool has_room(Id id, DataType type, size_t bytes) const;
   static void set_limit(int64_t bytes);
 
   // The weights `id` in the layout `wanted`. Their data is at `data` in the layout `plain`.

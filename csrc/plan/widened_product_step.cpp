@@ -48,11 +48,12 @@ constexpr int64_t kRowsInPlace = 1;
 
 void add_step(Building& building, const Layer& layer, const RowsCall& rows) {
   std::shared_ptr<const PackedMatrix> weights;
-  const auto bytes = rows.call.N * rows.call.K * data_type_size(rows.call.b.type);
+  const DataType type = rows.call.b.type;
+  const auto bytes = static_cast<size_t>(rows.call.N * rows.call.K * data_type_size(type));
   if (building.is_constant(layer.weights) && rows.call.batch == 1 && rows.call.M > kRowsInPlace &&
-      PackedWeights::has_room(static_cast<size_t>(bytes))) {
+      building.packed().has_room(layer.dst, type, bytes)) {
     if (const void* const data = building.constant(layer.weights)) {
-      weights = building.packed().cached<PackedMatrix>(layer.dst, rows.call.b.type, [&] {
+      weights = building.packed().cached<PackedMatrix>(layer.dst, type, [&] {
         auto b = rows.call.b;
         b.data = data;
         return std::make_shared<PackedMatrix>(b, rows.call.K, rows.call.N, false);

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import cpuaccel
 from compile._compiled import needs_onednn
 from cpuaccel.compile.capture import cache_room
+from cpuaccel.compile.capture.attention_function import Heads
 from cpuaccel.compile.capture.cached_attention import CachedCall, Site, Sites, cached_call
 from cpuaccel.compile.common.plain_calls import plain_calls
 
@@ -33,15 +34,21 @@ class _Module(nn.Module):
     is_causal = True
 
 
-def _sites(attend: Any = sdpa_attention_forward, **options: Any) -> Sites:
+_SIZES = Heads(_HEADS, _KEPT_HEADS, _WIDTH, torch.float32)
+
+
+def _sites(
+    attend: Any = sdpa_attention_forward, heads: Heads | None = _SIZES, **options: Any
+) -> Sites:
+    given = {"scaling": 0.3, "dropout": 0.0, **options}
     found = Sites()
-    found.found = [Site(_Module(), attend, 0, None, {"scaling": 0.3, "dropout": 0.0, **options})]
+    found.found = [Site(_Module(), attend, 0, None, given, heads)]
     return found
 
 
 _NONE = torch.zeros(0)
 _DIRECT = _sites()
-_PLAIN = _sites(lambda *given, **options: sdpa_attention_forward(*given, **options))
+_PLAIN = _sites(lambda *given, **options: sdpa_attention_forward(*given, **options), None)
 
 
 _TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -91,7 +98,7 @@ def _step(
         return torch.randn(shape, generator=generator).to(dtype).transpose(1, 2)
 
     query, key, value = heads(_HEADS), heads(_KEPT_HEADS), heads(_KEPT_HEADS)
-    with torch.no_grad(), cached_call(CachedCall(sites, cache, mask)):
+    with torch.no_grad(), cached_call(CachedCall(sites, cache, mask, (batch, tokens))):
         if by_step:
             attended = _by_step(query, key, value)
         else:
@@ -336,7 +343,7 @@ def test_one_of_two_calls_at_once_continues_in_place() -> None:
     pair = _Pair(by_step=True)
     pair.step(2)
     other = pair.branch(_shallow)
-    call = CachedCall(_DIRECT, pair.found, None)
+    call = CachedCall(_DIRECT, pair.found, None, (_BATCH, 1))
     with ThreadPoolExecutor(1) as thread, torch.no_grad(), cached_call(call):
         thread.submit(other.step, 2).result()
         pair.check()
@@ -360,10 +367,10 @@ def test_layers_that_record_the_past_are_not_written_in_place() -> None:
 
 
 def test_other_attentions_run_as_they_are() -> None:
-    assert _DIRECT.found[0].is_direct
-    assert not _PLAIN.found[0].is_direct
-    assert not _sites(softcap=30.0).found[0].is_direct
-    assert _sites(sliding_window=8, is_causal=True).found[0].is_direct
+    assert _DIRECT.found[0].kernel is not None
+    assert _PLAIN.found[0].kernel is None
+    assert _sites(softcap=30.0).found[0].kernel is None
+    assert _sites(sliding_window=8, is_causal=True).found[0].kernel is not None
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
@@ -375,7 +382,7 @@ def test_an_int8_row_with_a_number_that_is_not_finite_has_a_nan_as_scale(
     key[0, 0, 0, 3] = number
     query = torch.ones(_BATCH, _HEADS, 1, _WIDTH)
     for sites, cache in ((_DIRECT, pair.found), (_PLAIN, pair.expected)):
-        with cached_call(CachedCall(sites, cache, None)), torch.no_grad():
+        with cached_call(CachedCall(sites, cache, None, (_BATCH, 1))), torch.no_grad():
             torch.ops.cpuaccel.cached_attention(query, key, torch.ones_like(key), 0)
         layer = cache.layers[0]
         assert layer.key_scales[:, :, -1].isnan().flatten().tolist() == [True, False, False, False]

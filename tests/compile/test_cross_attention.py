@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from compile import test_cache_room as rooms
 from compile._compiled import needs_onednn
+from cpuaccel.compile.capture.attention_function import Heads
 from cpuaccel.compile.capture.cached_attention import CachedCall, Site, Sites, cached_call
 from cpuaccel.compile.capture.cross_attention import CrossCall, cross_call
 from cpuaccel.compile.common.plain_calls import plain_calls
@@ -33,7 +34,7 @@ def _sites(groups: int = 1, mask: str | None = "cross", **options: Any) -> Sites
     given = {"scaling": 0.3, "dropout": 0.0, **options}
     found = Sites()
     found.found = [
-        Site(module, attend, 0, "self", given),
+        Site(module, attend, 0, "self", given, Heads(HEADS, HEADS // groups, WIDTH, torch.float32)),
         Site(module, attend, 0, mask, given, is_cross=True),
     ]
     return found
@@ -54,7 +55,7 @@ class _Caches:
             torch.randn(BATCH, tokens, heads, WIDTH).to(self.dtype).transpose(1, 2)
             for heads in (HEADS, self.kept, self.kept)
         )
-        own = CachedCall(sites, self.own, masks, self.encoded)
+        own = CachedCall(sites, self.own, masks, (BATCH, tokens), self.encoded)
         cross = CrossCall(sites, self.encoded, masks["cross"], 0)
         attend: Any = torch.ops.cpuaccel.cross_attention
         with torch.no_grad(), cached_call(own), cross_call(cross):
@@ -124,7 +125,7 @@ def test_validations_write_to_a_copy() -> None:
 
 
 def test_attentions_that_would_be_causal_are_left_to_python() -> None:
-    assert all(site.is_direct for site in _sites().found)
+    assert all(site.kernel is not None for site in _sites().found)
     own, cross = _sites(is_causal=True).found
-    assert own.is_direct
-    assert not cross.is_direct
+    assert own.kernel is not None
+    assert cross.kernel is None

@@ -24,6 +24,8 @@ struct Problem {
   float scale = 0.4f;
   bool causal = false, bf16 = false;
   int64_t group = 1, past = 0, window = 0;
+  float soft_cap = 0.0f;
+  GuardedVector<float> sinks{};                          // of each head, or empty
   DataType kept = DataType::f32;                         // of keys and values
   GuardedVector<float> query{}, key{}, value{}, mask{};  // mask: L x S of every head, or empty
 
@@ -104,6 +106,8 @@ struct Problem {
     call.dst = {result.dst.data(), DataType::f32, L * H * E, E, H * E};
     call.logsumexp = {result.logsumexp.data(), DataType::f32, L * H, 1, H};
     call.scale = scale, call.causal = causal, call.bf16 = bf16;
+    call.soft_cap = soft_cap;
+    call.sinks = sinks.empty() ? nullptr : sinks.data();
     attention(call, row);
     return result;
   }
@@ -127,8 +131,12 @@ struct Problem {
       for (int64_t e = 0; e < E; ++e) {
         sum += element(query, L, n, h, l, e) * kept_element(key, n, h, s, e);
       }
-      sum = sum * static_cast<double>(scale) +
-            (mask.empty() ? 0.0 : static_cast<double>(mask[size(l * S + s)]));
+      sum *= static_cast<double>(scale);
+      if (soft_cap > 0.0f) {
+        const auto cap = static_cast<double>(soft_cap);
+        sum = cap * std::tanh(sum / cap);
+      }
+      sum += mask.empty() ? 0.0 : static_cast<double>(mask[size(l * S + s)]);
       const bool hidden = causal && (s > l + past || (window > 0 && s <= l + past - window));
       result[size(s)] = hidden ? -INFINITY : sum;
     }
@@ -149,9 +157,10 @@ struct Problem {
 
   void check_row(const Result& result, int64_t n, int64_t h, int64_t l, double tolerance) const {
     GuardedVector<double> weights = scores(n, h, l);
-    const double max = *std::max_element(weights.begin(), weights.end());
+    const double sink = sinks.empty() ? -INFINITY : static_cast<double>(sinks[size(h)]);
+    const double max = std::max(sink, *std::max_element(weights.begin(), weights.end()));
     tolerance *= max == -INFINITY ? 1 : 1 + std::fabs(max);  // f32 scores are less exact if large
-    double sum = 0;
+    double sum = sink == -INFINITY ? 0.0 : std::exp(sink - max);
     for (auto& weight : weights) {
       weight = max == -INFINITY ? 0.0 : std::exp(weight - max);
       sum += weight;
@@ -239,6 +248,37 @@ TEST_P(AttentionTest, GroupsOfHeads) {
       std::fill_n(problem.mask.begin(), 40, -kInfinity);
       problem.check(GetParam().function);
     }
+  }
+}
+
+// Rows of a step, with and without heads that share keys; keys in several pieces; packed blocks.
+// Some rows have no keys; some sinks are larger than all scores.
+TEST_P(AttentionTest, SoftCapsAndSinks) {
+  for (const bool bf16 : {false, true}) {
+    for (const int64_t L : {1, 2, 60}) {
+      for (const int64_t group : {1, 2}) {
+        for (const int64_t S : some_of<int64_t>({33, 2100, 700}, 2)) {
+          Problem problem{.H = 4, .L = L, .S = S, .E = 16, .bf16 = bf16 && has_bf16_arithmetic()};
+          problem.group = group, problem.soft_cap = 1.5f;
+          problem.fill(21).check(GetParam().function);
+          problem.sinks.assign({-1.0f, 30.0f, -kInfinity, 0.5f});
+          problem.check(GetParam().function);
+          problem.soft_cap = 0.0f, problem.causal = true, problem.window = 5;
+          problem.past = S - L + 5;  // the last rows have no keys
+          problem.check(GetParam().function);
+        }
+      }
+    }
+  }
+}
+
+// Keys of a cache, in 8 or 16 bits.
+TEST_P(AttentionTest, SoftCapsAndSinksOfKeptKeys) {
+  for (const DataType kept : {DataType::bf16, DataType::f16, DataType::s8}) {
+    Problem problem{.H = 6, .L = 2, .S = 77, .E = 32, .soft_cap = 2.0f, .kept = kept};
+    problem.group = 3;
+    problem.sinks.assign({-1.0f, 3.0f, 0.0f, 0.5f, 9.0f, -2.0f});
+    problem.fill(22).check(GetParam().function);
   }
 }
 

@@ -15,7 +15,19 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _native
-from cpuaccel.compile.capture.cache_room import FLOATS, Place, Room, room_of
+from cpuaccel.compile.capture.cache_room import FLOATS, Place, place_behind, positions_of
+
+Size = tuple[int, int]
+"""The batch size of a call, and its number of tokens."""
+
+
+class ReadMask(NamedTuple):
+    """What cpuaccel's attention reads of a mask."""
+
+    added: Any
+    """A tensor that is added to scores; it broadcasts to N x heads x tokens x positions. Or None"""
+    window: int = -1
+    """0: tokens see positions up to their own; more: the last of these; -1: all positions."""
 
 
 class _Held(NamedTuple):
@@ -24,7 +36,10 @@ class _Held(NamedTuple):
     layer: Any
     """The layer of a cache."""
     views: Any
-    """What the layer holds, `_C.LayerViews`."""
+    """What the layer holds, `_C.LayerViews`; None: nothing that may grow in place."""
+    begin: int
+    end: int
+    """Its positions in the buffers."""
     buffers: tuple[Tensor, ...]
     """Keys and values, and the scales of both if they are int8."""
     place: Place | None
@@ -34,16 +49,17 @@ class _Held(NamedTuple):
 class Places:
     """The places of the attentions of one call, by their numbers."""
 
-    def __init__(self, outline: Any, held: Sequence[_Held], tokens: int) -> None:
+    def __init__(self, outline: Any, held: Sequence[_Held], size: Size) -> None:
         """`outline`: of the attentions (`cached_attention.Outline`), with what they read."""
-        self._outline, self._tokens = outline, tokens
+        self._outline, self._size = outline, size
         # In C++: csrc/bind/layer_places.cpp
         self._known = _native.load().LayerPlaces(
-            tokens,
+            size[1],
             [
                 (
                     *(site.layer, each.layer, each.place and each.place.room),
-                    *(each.views, each.buffers, _scaling(site, each), mask),
+                    *(each.views, each.begin, each.end, each.buffers),
+                    *(_scale(site, each), site.kernel.soft_cap, site.kernel.sinks, mask),
                 )
                 for site, each, mask in zip(outline.sites, held, outline.mask_of, strict=True)
             ],
@@ -51,34 +67,30 @@ class Places:
 
     @staticmethod
     def taken(
-        cache: Any,
-        outline: Any,
-        layers: list[Any],
-        encoded: list[Any],
-        masks: Sequence[Any],
+        call: Any, outline: Any, layers: list[Any], encoded: list[Any], masks: Sequence[Any]
     ) -> Places | None:
-        """Take the places behind what the layers of `cache` hold, as in the call before.
+        """Take the places behind what the layers of a cache hold, as in the call before.
 
-        `encoded`: the layers of an encoder's keys and values; `masks`: those of `outline`, of
-        floats or None. None if an attention has no such place.
+        `call`: a `CachedCall`; `encoded`: the layers of an encoder's keys and values; `masks`:
+        those of `outline`. None if an attention has no such place.
         """
-        if not layers:
+        if not layers or torch.is_grad_enabled():
             return None
-        found = _last.pop(cache, None)  # two threads cannot both have it
-        if found is None or not found._take_again(outline, layers, encoded, masks):
-            found = _newly_taken(outline, layers, encoded, masks)
+        read = _read(outline, layers, masks, call.size)
+        if read is None:
+            return None
+        found = _last.pop(call.cache, None)  # two threads cannot both have it
+        if found is None or not found._take_again(outline, layers, encoded, call.size):
+            found = _newly_taken(outline, layers, encoded, call.size)
         if found is not None:
-            found._known.enter(masks)
+            found._known.enter([(call.float_mask(each.added), each.window) for each in read])
         return found
 
-    def _take_again(
-        self, outline: Any, layers: list[Any], encoded: list[Any], masks: Sequence[Any]
-    ) -> bool:
+    def _take_again(self, outline: Any, layers: list[Any], encoded: list[Any], size: Size) -> bool:
         """Take the places behind what was written last; say whether that is what layers hold."""
         return (
             self._outline is outline
-            and not torch.is_grad_enabled()
-            and _fit(masks, outline, self._tokens)
+            and self._size == size
             and bool(self._known.take(layers, encoded))
         )
 
@@ -96,57 +108,49 @@ _last: WeakKeyDictionary[Any, Places] = WeakKeyDictionary()
 """The places of the last call with each cache. They are used again if they continue."""
 
 
-def _fit(masks: Sequence[Any], outline: Any, tokens: int) -> bool:
-    """Say whether steps of plans take these masks: transformers makes one for several tokens."""
-    return all(
-        isinstance(mask, Tensor) or (mask is None and (is_cross or tokens == 1))
-        for mask, (_, is_cross) in zip(masks, outline.masks, strict=True)
-    )
+def _read(
+    outline: Any, layers: Sequence[Any], masks: Sequence[Any], size: Size
+) -> list[ReadMask] | None:
+    """Return what attentions read of the masks; None if that is not all that a mask says."""
+    found: list[ReadMask] = []
+    for number, mask in enumerate(masks):
+        site = outline.sites[outline.mask_of.index(number)]
+        known = not site.is_cross and site.layer < len(layers)
+        read = site.read(mask, size, positions_of(layers[site.layer]) if known else 0)
+        if read is None:
+            return None
+        found.append(read)
+    return found
 
 
-def _newly_taken(
-    outline: Any, layers: list[Any], encoded: list[Any], masks: Sequence[Any]
-) -> Places | None:
+def _newly_taken(outline: Any, layers: list[Any], encoded: list[Any], size: Size) -> Places | None:
     """Take the places of all attentions; None if one has none."""
-    own = next((site.layer for site in outline.sites if not site.is_cross), len(layers))
-    first = room_of(layers[own]) if own < len(layers) else None
-    if first is None or not _fit(masks, outline, first.shape[2]):
-        return None
     if not hasattr(_native.load(), "LayerPlaces"):
         return None  # a build without plans
     held: list[_Held] = []
     for site in outline.sites:
-        if site.is_cross:
-            found = _of_encoder(encoded, site.layer)
-        else:
-            found = _behind(layers, site.layer, first)
-        if found is None:
+        read = _of_encoder(encoded, site.layer) if site.is_cross else _behind(layers, site, size)
+        if read is None:
             break
-        held.append(found)
+        held.append(read)
     if len(held) == len(outline.sites):
-        return Places(outline, held, first.shape[2])
+        return Places(outline, held, size)
     for each in held:
         if each.place is not None:
             each.place.give_back()
     return None
 
 
-def _behind(layers: Sequence[Any], number: int, first: Room) -> _Held | None:
-    """Take the place behind a layer; `first`: the room of the first layer, which it has to be like.
-
-    None if the layer has no such place.
-    """
-    layer = layers[number] if number < len(layers) else None
-    room = None if layer is None else room_of(layer)
-    if (
-        room is None
-        or room.shape[2] != first.shape[2]
-        or room.names is not first.names
-        or not room.continues(layer)
-    ):
+def _behind(layers: Sequence[Any], site: Any, size: Size) -> _Held | None:
+    """Take the place behind a layer; None if it has none."""
+    if site.layer >= len(layers) or site.heads is None:
         return None
-    place = room.place(layer, room.shape[2])
-    return None if place is None else _Held(layer, place.taken, room.buffers, place)
+    layer, heads, (batch, tokens) = layers[site.layer], site.heads, size
+    dtype = layer.keys.dtype if layer.is_initialized else heads.dtype
+    place = place_behind(layer, (batch, heads.keys, tokens, heads.width), dtype)
+    if place is None:
+        return None
+    return _Held(layer, place.taken, place.begin, place.used, place.room.buffers, place)
 
 
 def _of_encoder(encoded: Sequence[Any], number: int) -> _Held | None:
@@ -157,10 +161,11 @@ def _of_encoder(encoded: Sequence[Any], number: int) -> _Held | None:
         return None
     if keys.dim() != 4 or values.dim() != 4:
         return None
-    views = _native.load().LayerViews(FLOATS, (keys, values), 0, keys.shape[2])
-    return _Held(layer, views, (keys, values), None)
+    count = keys.shape[2]
+    views = _native.load().LayerViews(FLOATS, (keys, values), 0, count)
+    return _Held(layer, views, 0, count, (keys, values), None)
 
 
-def _scaling(site: Any, held: _Held) -> float:
-    found: float | None = site.options.get("scaling")
+def _scale(site: Any, held: _Held) -> float:
+    found: float | None = site.kernel.scale
     return 1 / math.sqrt(held.buffers[0].shape[3]) if found is None else found

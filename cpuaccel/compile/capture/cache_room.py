@@ -8,6 +8,8 @@ hold stay as they are.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,11 @@ _ROOM = "_cpuaccel_room"
 _SPARE = 32
 """Least spare positions of a new buffer."""
 
+_FEW = 8
+"""Most tokens of a step that are appended to an int8 cache in place."""
+
+Shape = tuple[int, ...]
+"""Of keys and values: N x heads x tokens x head width."""
 
 FLOATS: tuple[str, ...] = ("keys", "values")
 INT8: tuple[str, ...] = ("keys", "values", "key_scales", "value_scales")
@@ -51,35 +58,23 @@ class Room:
     views, whose next position differs.
     """
 
-    def __init__(self, layer: Any, names: tuple[str, ...], added: Tensor) -> None:
-        """Copy the tensors of `layer` to buffers that have space for the keys `added` too."""
-        held: int = layer.keys.shape[2]
-        count = held + added.shape[2]
+    def __init__(self, layer: Any, names: tuple[str, ...], shape: Shape, dtype: Any) -> None:
+        """Copy the tensors of `layer` to buffers that have space for keys of this shape too."""
+        held = positions_of(layer)
+        count = held + shape[2]
         self.capacity = count + max(_SPARE, count // 10)
         self.names = names
-        self.buffers = tuple(_grown(getattr(layer, name), self.capacity) for name in names)
+        if held:
+            self.buffers = tuple(_grown(getattr(layer, name), self.capacity) for name in names)
+        else:
+            sizes = (*shape[:2], self.capacity, shape[3])
+            self.buffers = tuple(torch.empty(sizes, dtype=dtype) for _ in names)
         self.window: int = layer.sliding_window if layer.is_sliding else 0
         self.newest: list[Any] = []
         """The newest views, `_C.LayerViews`. At most one: who takes it may write behind it."""
-        self.shape, self.dtype = added.shape, added.dtype
-        """Of the keys and values that were added last."""
 
     def __reduce__(self) -> Any:
         return type(None), ()  # copies of a layer have no room at first
-
-    def takes(self, layer: Any, key: Tensor, value: Tensor) -> bool:
-        """Say whether keys and values are like those that were added last."""
-        return (
-            key.shape == self.shape == value.shape
-            and key.dtype is self.dtype is value.dtype
-            and self.continues(layer)
-        )
-
-    def continues(self, layer: Any) -> bool:
-        """Say whether more keys and values, like those that were added last, may be appended."""
-        return not torch.is_grad_enabled() and not (
-            self.window and getattr(layer, "record_past", False)
-        )
 
     def place(self, layer: Any, tokens: int) -> Place | None:
         """Take the place behind the layer's positions; None if somebody else may write there."""
@@ -104,11 +99,21 @@ class Room:
     def hold(self, layer: Any, begin: int, end: int, tokens: int) -> Any:
         """Let the layer hold new views of positions [begin, end), of which `tokens` are new.
 
-        Return the views.
+        Return the views; None if the buffers stay behind, because the layer holds few of their
+        positions.
         """
+        views = tuple(each.narrow(2, begin, end - begin) for each in self.buffers)
+        if not layer.is_initialized:
+            kind: Any = type(layer)
+            given = views[:2] if _takes_values(kind) else views[:1]
+            layer.lazy_initialization(*given)
         if self.window:
             layer.cumulative_length += tokens
-        views = tuple(each.narrow(2, begin, end - begin) for each in self.buffers)
+        if self.window and begin > self.capacity // 2:
+            for name, view in zip(self.names, views, strict=True):
+                setattr(layer, name, view.clone())
+            without_room(layer)
+            return None
         for name, view in zip(self.names, views, strict=True):
             setattr(layer, name, view)
         made = _native.load().LayerViews(self.names, views, begin, end)
@@ -116,32 +121,33 @@ class Room:
         return made
 
 
-def room_of(layer: Any) -> Room | None:
-    """Return the buffers of a layer, if it has any."""
-    room: Room | None = layer.__dict__.get(_ROOM)
-    return room
-
-
 def place_in(layer: Any, key: Tensor, value: Tensor) -> Place | None:
     """Return where `key` and `value` can be appended to a layer in place; None if they cannot.
 
     They have shape N x heads x tokens x head width.
     """
-    room = room_of(layer)
-    if room is not None and room.takes(layer, key, value):
-        found = room.place(layer, key.shape[2])
-        if found is not None:
-            return found
-    names = _names(layer, key, value)
+    if key.shape != value.shape or key.dtype != value.dtype:
+        return None
+    if torch.is_grad_enabled() and (key.requires_grad or value.requires_grad):
+        return None
+    return place_behind(layer, key.shape, key.dtype)
+
+
+def place_behind(layer: Any, shape: Shape, dtype: torch.dtype) -> Place | None:
+    """Return where keys and values of this shape can be appended to a layer; None if they cannot.
+
+    The place is taken: nobody else gets it until it is given back, or kept.
+    """
+    names = _names(layer, shape, dtype)
     if names is None:
         return None
+    room = layer.__dict__.get(_ROOM)
     if room is not None and room.names is names:
-        found = room.place(layer, key.shape[2])
+        found: Place | None = room.place(layer, shape[2])
         if found is not None:
-            room.shape, room.dtype = key.shape, key.dtype
             return found
-    made = layer.__dict__[_ROOM] = Room(layer, names, key)
-    return Place(made, 0, layer.keys.shape[2])
+    made = layer.__dict__[_ROOM] = Room(layer, names, shape, dtype)
+    return Place(made, 0, positions_of(layer))
 
 
 def layers_in_place(cache: Any) -> list[Any]:
@@ -152,34 +158,48 @@ def layers_in_place(cache: Any) -> list[Any]:
     return layers
 
 
-def _names(layer: Any, key: Tensor, value: Tensor) -> tuple[str, ...] | None:
+def _names(layer: Any, shape: Shape, dtype: torch.dtype) -> tuple[str, ...] | None:
     """Return the names of a layer's tensors; None if it cannot be written in place."""
     names = FLOATS
     if type(layer) is _transformers_names.DynamicSlidingWindowLayer:
         if getattr(layer, "record_past", False) or layer.sliding_window < 2:
             return None
     elif getattr(type(layer), "is_cpuaccel_int8", False):
+        # The kernel reads int8 keys once for each row of queries.
         names = INT8
+        if shape[2] > _FEW:
+            return None
     elif type(layer) is not _transformers_names.DynamicLayer:
         return None
+    if not layer.is_initialized:
+        return names if names is FLOATS else None
     keys, values = layer.keys, layer.values
     if (
         type(keys) is not Tensor
         or type(values) is not Tensor
         or keys.dim() != 4
         or keys.shape != values.shape
-        or key.shape != value.shape
-        or key.shape[:2] != keys.shape[:2]
-        or key.shape[3] != keys.shape[3]
-        or key.dtype != value.dtype
+        or tuple(shape[:2]) != keys.shape[:2]
+        or shape[3] != keys.shape[3]
         or not keys.shape[2]
     ):
         return None
-    if names is FLOATS and not key.dtype == keys.dtype == values.dtype:
+    if names is FLOATS and not dtype == keys.dtype == values.dtype:
         return None
-    if torch.is_grad_enabled() and any(each.requires_grad for each in (keys, values, key, value)):
+    if torch.is_grad_enabled() and (keys.requires_grad or values.requires_grad):
         return None
     return names
+
+
+def positions_of(layer: Any) -> int:
+    """Return how many positions a layer holds."""
+    return int(layer.keys.shape[2]) if layer.is_initialized else 0
+
+
+@functools.cache
+def _takes_values(kind: Any) -> bool:
+    """Say whether a layer is initialized with values too, as since transformers 5."""
+    return len(inspect.signature(kind.lazy_initialization).parameters) > 2
 
 
 def without_room(layer: Any) -> None:

@@ -19,9 +19,17 @@ import torch
 from torch import Tensor
 
 from cpuaccel import _transformers_names
-from cpuaccel.compile.capture.cache_places import Places
-from cpuaccel.compile.capture.cache_room import Place, layers_in_place, place_in, without_room
+from cpuaccel.compile.capture import mask_patterns
+from cpuaccel.compile.capture.attention_function import Heads, Kernel, kernel_of
+from cpuaccel.compile.capture.cache_places import Places, ReadMask, Size
+from cpuaccel.compile.capture.cache_room import (
+    layers_in_place,
+    place_in,
+    positions_of,
+    without_room,
+)
 from cpuaccel.compile.capture.capture import with_dense_rows
+from cpuaccel.compile.capture.mask_patterns import Pattern
 from cpuaccel.compile.common.context_values import holding
 from cpuaccel.compile.common.plain_calls import are_plain
 
@@ -38,22 +46,17 @@ class Site:
     mask: str | None
     """The key of its mask, for models with several masks."""
     options: Mapping[str, Any]
+    heads: Heads | None = None
+    """None: keys and values have different sizes, or are those of an encoder's states."""
     is_cross: bool = False
     """Whether it attends to an encoder's states (`cross_attention.py`)."""
 
     @functools.cached_property
-    def is_direct(self) -> bool:
-        """Whether cpuaccel's kernel does what the attention function does, for few tokens."""
-        known = {"scaling", "sliding_window", "is_causal"}
-        return (
-            self.attend is _transformers_names.sdpa_attention_forward
-            and not any(
-                isinstance(each, Tensor) or each
-                for name, each in self.options.items()
-                if name not in known
-            )
-            and not (self.is_cross and self._is_causal)
-        )
+    def kernel(self) -> Kernel | None:
+        """What cpuaccel's kernel computes in the place of the attention function, if it can."""
+        if self.is_cross and self.is_causal:
+            return None
+        return kernel_of(self.module, self.attend, self.options, self.heads)
 
     def is_like(self, other: Site) -> bool:
         """Say whether another attention calls the same function in the same way."""
@@ -61,14 +64,36 @@ class Site:
             {name: None if isinstance(each, Tensor) else each for name, each in options.items()}
             for options in (self.options, other.options)
         )
-        kind, of_other = ((each.attend, each.mask, each.is_cross) for each in (self, other))
+        kind, of_other = (
+            (each.attend, each.mask, each.heads, each.is_cross) for each in (self, other)
+        )
         return kind == of_other and mine == others
 
-    @property
-    def _is_causal(self) -> bool:
+    @functools.cached_property
+    def is_causal(self) -> bool:
         """Whether the attention function masks later positions if it gets no mask."""
         found = self.options.get("is_causal")
         return bool(getattr(self.module, "is_causal", True) if found is None else found)
+
+    def read(self, mask: Any, size: Size, past: int) -> ReadMask | None:
+        """Return what the kernel reads of a mask; None if it cannot do what the mask says.
+
+        `past`: the positions of the cache before the tokens of the call.
+        """
+        batch, tokens = size
+        if isinstance(mask, Pattern):
+            if not self.is_causal or (mask.tokens, mask.past) != (tokens, past):
+                return None
+            return ReadMask(mask.added, mask.window)
+        if mask is None:
+            if self.is_cross or tokens == 1:
+                return ReadMask(None)
+            is_sdpa = self.attend is _transformers_names.sdpa_attention_forward
+            return ReadMask(None, 0) if is_sdpa and self.is_causal and not past else None
+        if not isinstance(mask, Tensor) or mask.dim() != 4:
+            return None
+        fits = mask.shape[0] in (1, batch) and mask.shape[2:] == (tokens, past + tokens)
+        return ReadMask(mask) if self.is_cross or fits else None
 
 
 class Outline(NamedTuple):
@@ -76,6 +101,7 @@ class Outline(NamedTuple):
 
     sites: list[Site]
     are_direct: bool
+    """Whether cpuaccel's kernel computes all of them."""
     masks: tuple[tuple[str | None, bool], ...]
     """The different masks: keys, and whether they belong to attentions to an encoder's states."""
     mask_of: tuple[int, ...]
@@ -95,7 +121,7 @@ class Sites:
         if made is None or made.sites is not self.found or len(made.mask_of) != len(self.found):
             masks = [(site.mask, site.is_cross) for site in self.found]
             different = tuple(dict.fromkeys(masks))
-            are_direct = all(site.is_direct for site in self.found)
+            are_direct = all(site.kernel is not None for site in self.found)
             numbers = tuple(map(different.index, masks))
             made = self._outline = Outline(self.found, are_direct, different, numbers)
         return made
@@ -111,7 +137,9 @@ class CachedCall:
     sites: Sites
     cache: Any
     masks: Any
-    """A mask, None, or a dictionary of them."""
+    """A mask, a `Pattern`, None, or a dictionary of them."""
+    size: Size
+    """The batch size, and the number of tokens that every attention gets."""
     encoded: Any = None
     """The cache of an encoder's keys and values, which stays as it is."""
     _copy: Any = field(default=None, init=False)
@@ -135,8 +163,8 @@ class CachedCall:
             return
         self._opened, self._layers = self.cache, layers_in_place(self.cache)
         encoded = [] if self.encoded is None else self.encoded.layers
-        masks = [self.float_mask(self._mask(*each)) for each in outline.masks]
-        self._places = Places.taken(self.cache, outline, self._layers, encoded, masks)
+        masks = [self._mask(*each) for each in outline.masks]
+        self._places = Places.taken(self, outline, self._layers, encoded, masks)
 
     def leave(self, *, failed: bool) -> None:
         """Let the cache hold what steps have written; nothing if the call has `failed`."""
@@ -164,20 +192,19 @@ class CachedCall:
         elif self._places is not None:
             self._places.give_back(number)
         mask = self._mask(site.mask, site.is_cross)
-        if site.is_direct and query.shape[2] <= _FEW:
+        kernel = site.kernel
+        if kernel is not None and _fit(query, key):
             if cache is not self._opened:
                 self._opened, self._layers = cache, layers_in_place(cache)
             if site.layer < len(self._layers):
-                layer = self._layers[site.layer]
-                if _fits(query, key, mask, layer):
-                    place = place_in(layer, key, value)
-                    if place is not None:
-                        attended = self._attend_in(place, (query, key, value), mask, site)
-                        place.room.keep(layer, place, query.shape[2])
-                        return attended
+                layer, given = self._layers[site.layer], (query, key, value)
+                found = self._attended_in(layer, given, site.read, mask, kernel)
+                if found is not None:
+                    return found
         # A region may write its results in any layout. torch's fast attention needs dense rows.
         query, key, value = with_dense_rows(query), with_dense_rows(key), with_dense_rows(value)
         key, value = cache.update(key, value, site.layer, *options)
+        mask = mask_patterns.made(mask)
         attended = site.attend(site.module, query, key, value, mask, **site.options)[0]
         return attended
 
@@ -189,20 +216,35 @@ class CachedCall:
             self._positions = positions_in(self.cache, tokens)
         return ({"cache_position": self._positions},)
 
-    def _attend_in(self, place: Place, given: Any, mask: Any, site: Site) -> Tensor:
-        mask = self.float_mask(mask)
+    def _attended_in(
+        self, layer: Any, given: Any, reading: Any, mask: Any, kernel: Kernel
+    ) -> Tensor | None:
+        """Append to a layer in place, and return what the attention returns.
+
+        `reading`: the method that reads the mask. Return None, and leave the layer as it is, if the
+        kernel cannot do that.
+        """
+        query, key, value = given
+        batch, heads, tokens, _ = query.shape
+        read = reading(mask, (batch, tokens), positions_of(layer))
+        if read is None or (read.added is not None and read.added.shape[1] not in (1, heads)):
+            return None
+        place = place_in(layer, key, value)
+        if place is None:
+            return None
         keys, values, *scales = place.room.buffers
-        attended: Tensor = _kernel()(
+        attended: Tensor = _op()(
             *given,
             keys,
             values,
             place.begin,
             place.used,
-            mask,
-            False,
-            site.options.get("scaling"),
+            self.float_mask(read.added),
+            read.window,
+            *kernel,
             *scales,
         )
+        place.room.keep(layer, place, tokens)
         return attended
 
     def float_mask(self, mask: Any) -> Any:
@@ -215,35 +257,19 @@ class CachedCall:
 
 
 @functools.cache
-def _kernel() -> Any:
+def _op() -> Any:
     return torch.ops.cpuaccel.attend_and_keep_.default
 
 
-_FEW = 8
-"""Most tokens of a call that is a step."""
-
-
-def _fits(query: Tensor, key: Tensor, mask: Any, layer: Any) -> bool:
-    """Say whether the kernel takes the tokens of a step, and the mask of a layer's positions."""
+def _fit(query: Tensor, key: Tensor) -> bool:
+    """Say whether the kernel takes queries and keys of these sizes and dtypes."""
     batch, heads, tokens, width = query.shape
-    if (
-        key.shape[0] != batch
-        or heads % key.shape[1]
-        or key.shape[2:] != (tokens, width)
-        or query.dtype != key.dtype
-        or query.dtype not in _DTYPES
-    ):
-        return False
-    if mask is None:
-        return tokens == 1  # transformers makes a mask for more
-    keys = layer.keys
     return (
-        isinstance(mask, Tensor)
-        and isinstance(keys, Tensor)
-        and keys.dim() == mask.dim() == 4
-        and mask.shape[0] in (1, batch)
-        and mask.shape[1] in (1, heads)
-        and mask.shape[2:] == (tokens, keys.shape[2] + tokens)
+        key.shape[0] == batch
+        and heads % key.shape[1] == 0
+        and key.shape[2:] == (tokens, width)
+        and query.dtype == key.dtype
+        and query.dtype in _DTYPES
     )
 
 

@@ -25,6 +25,7 @@ from cpuaccel._transformers_names import (
     EAGER_ATTENTION,
 )
 from cpuaccel.compile.capture import repeated_layers
+from cpuaccel.compile.capture.attention_function import heads_of
 from cpuaccel.compile.capture.cached_attention import Site, Sites
 from cpuaccel.compile.common.context_values import holding
 
@@ -180,7 +181,8 @@ class _Trace(TracedSites):
         if kept.get("is_causal") is False and getattr(module, "is_causal", False):
             # GPT-2 of transformers 4 is causal if it gets no mask. The trace has a mark for it.
             kept["is_causal"] = None
-        number = self.add(Site(module, attention_of(module), layer, names[0], kept))
+        heads = heads_of(query, key, value)
+        number = self.add(Site(module, attention_of(module), layer, names[0], kept, heads))
         attended: Tensor = torch.ops.cpuaccel.cached_attention(query, key, value, number)
         return attended
 

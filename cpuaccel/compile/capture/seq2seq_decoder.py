@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cpuaccel import _transformers_names
 from cpuaccel._modules import structure_of
 from cpuaccel.compile.capture import repeated_layers
+from cpuaccel.compile.capture.attention_function import heads_of
 from cpuaccel.compile.capture.cached_attention import Site, Sites, caches_need_positions
 from cpuaccel.compile.capture.cross_attention import BiasedAttention
 from cpuaccel.compile.capture.decoder import (
@@ -138,13 +139,15 @@ class _Trace(TracedSites):
             if mask is not None and mask is not self.cross_mark:
                 raise Unsupported("a cross-attention has another mask than the encoder's")
             name = None if mask is None else CROSS
-            number = self.add(Site(module, attend, module.layer_idx, name, options, True))
+            site = Site(module, attend, module.layer_idx, name, options, is_cross=True)
+            number = self.add(site)
             attended = torch.ops.cpuaccel.cross_attention(query, number)
             return attended
         layer = self.taken(key, value)
         if mask is not self.self_mark:
             raise Unsupported("an attention has another mask than transformers makes for the model")
-        number = self.add(Site(module, attend, layer, SELF, options))
+        heads = heads_of(query, key, value)
+        number = self.add(Site(module, attend, layer, SELF, options, heads))
         attended = torch.ops.cpuaccel.cached_attention(query, key, value, number)
         return attended
 

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
+
 from cpuaccel import _log, _transformers_names
 from cpuaccel.compile.capture import capture_json, code_key, model_key
+from cpuaccel.compile.capture.attention_function import Heads
 from cpuaccel.compile.capture.cached_attention import Site
 from cpuaccel.compile.capture.decoder import attention_of
 from cpuaccel.compile.capture.quantized_models import is_converted
@@ -104,6 +107,7 @@ def _encoded(entry: Entry) -> dict[str, Any]:
                 [
                     *(names[id(site.module)], code_key.of_function(site.attend)),
                     *(site.layer, site.mask, dict(site.options)),
+                    site.heads and [*site.heads[:3], str(site.heads.dtype)],
                 ]
                 for site in decoder.sites.found
             ],
@@ -137,10 +141,20 @@ def _decoded(facts: dict[str, Any], decoder: Any) -> Entry:
 
 
 def _site(
-    decoder: Any, path: str, code: str, layer: int, mask: str | None, options: dict[str, Any]
+    decoder: Any,
+    path: str,
+    code: str,
+    layer: int,
+    mask: str | None,
+    options: dict[str, Any],
+    heads: list[Any] | None,
 ) -> Site:
     module = decoder.model.get_submodule(path)
     attend = attention_of(module)
     if code_key.of_function(attend) != code:
         raise ValueError("the attention function is another one")
-    return Site(module, attend, layer, mask, options)
+    known = None
+    if heads is not None:
+        queries, keys, width, dtype = heads
+        known = Heads(queries, keys, width, getattr(torch, dtype.removeprefix("torch.")))
+    return Site(module, attend, layer, mask, options, known)

@@ -26,6 +26,7 @@ from cpuaccel.compile.capture.cached_attention import (
     positions_in,
 )
 from cpuaccel.compile.capture.decoder import Decoder, cache_argument, check_attentions
+from cpuaccel.compile.capture.mask_patterns import config_for_patterns
 from cpuaccel.compile.capture.module_attributes import layer_with_hooks
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.decoder_cache import DecoderCache, Entry
@@ -68,6 +69,12 @@ class Arguments:
     cache: Any
     returns_cache: bool
     logits_to_keep: int
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The batch size, and the number of tokens."""
+        batch, tokens = self.tokens.shape
+        return batch, tokens
 
     @property
     def kind(self) -> str:
@@ -177,7 +184,7 @@ class GenerationPlans(same_class.Plans):
         self._prepare(given, cache)
         if isinstance(masks, dict) != (self._decoder.mask_names is not None):
             return "masks of another structure than in the first call"
-        with self._around(cache, masks):
+        with self._around(given, cache, masks):
             scores = self._captures[given.kind](given.tokens, positions, **_keeping(given))
         self._changes.serve()
         return self._made_output(given, scores, cache if given.returns_cache else None)
@@ -199,9 +206,9 @@ class GenerationPlans(same_class.Plans):
         """Return a copy of a cache: writing to it leaves `cache` as it is."""
         return copy_of_cache(cache)
 
-    def _around(self, cache: Any, masks: Any) -> AbstractContextManager[Any]:
+    def _around(self, given: Arguments, cache: Any, masks: Any) -> AbstractContextManager[Any]:
         """Let the attentions of the decoder in the block work on a cache."""
-        return cached_call(CachedCall(self._decoder.sites, cache, masks))
+        return cached_call(CachedCall(self._decoder.sites, cache, masks, given.size))
 
     def _prepare(self, given: Arguments, cache: Any, *, exactly: bool = False) -> None:
         """Fill what the decoder reads beside its own cache; `exactly`: by the model itself."""
@@ -338,7 +345,7 @@ class GenerationPlans(same_class.Plans):
         inputs, keep = (given.tokens, positions), _keeping(given)
         with torch.no_grad():
             tried = self._copy_of(before)
-            with self._around(tried, masks):
+            with self._around(given, tried, masks):
                 scores = decoder(*inputs, **keep)
             found = {"logits": scores, "cache": self._tensors_of(tried)}
             after = self._tensors_of(made.get(name, tried))
@@ -353,7 +360,8 @@ class GenerationPlans(same_class.Plans):
                 self._captures[given.kind] = self._new_optimized(decoder, given)
             optimized = self._captures[given.kind]
             is_prompt = given.kind == PROMPT
-            with self._around(before, self._masks_of_plans(masks) if is_prompt else masks):
+            of_plans = self._masks_of_plans(masks) if is_prompt else masks
+            with self._around(given, before, of_plans):
                 capture = optimized.capture_for(inputs, keep, for_all_sizes=is_prompt)
         if capture is None:
             if is_new and given.is_short:
@@ -379,11 +387,13 @@ class GenerationPlans(same_class.Plans):
         # Without a cache, positions that begin anew separate texts that do not see each other.
         masked = cache if given.has_cache else None
         make = getattr(self.model, "create_masks_for_generate", None)
-        make = make or _transformers_names.create_masks_for_generate
-        batch, tokens = given.tokens.shape
+        config, (batch, tokens) = self.model.config, given.size
+        if make is None:
+            make = _transformers_names.create_masks_for_generate
+            config = config_for_patterns(config) if tokens > 1 else config
         nothing = torch.empty((batch, tokens, 0), dtype=self.model.dtype)
         known: dict[str, Any] = {
-            "config": self.model.config,
+            "config": config,
             "inputs_embeds": nothing,
             "attention_mask": mask,
             "cache": masked,

@@ -146,9 +146,9 @@ class Seq2SeqPlans(GenerationPlans):
         return Seq2SeqDecoder(self.model).eval()
 
     @contextmanager
-    def _around(self, cache: Any, masks: Any) -> Iterator[None]:
+    def _around(self, given: Any, cache: Any, masks: Any) -> Iterator[None]:
         sites, encoded = self._decoder.sites, cache.cross_attention_cache
-        own = CachedCall(sites, cache.self_attention_cache, masks, encoded)
+        own = CachedCall(sites, cache.self_attention_cache, masks, given.size, encoded)
         cross = CrossCall(sites, encoded, masks[CROSS], _length_of(cache))
         with cached_call(own), cross_call(cross):
             yield

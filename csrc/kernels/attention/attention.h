@@ -1,15 +1,17 @@
 // Family attention: scaled dot-product attention, softmax(scale * Q K^T + mask) V, computed block
 // by block without storing the whole score matrix (flash attention).
 //
-//   score[n,h,l,s] = scale * sum over e of query[n,h,l,e] * key[n,g,s,e] + mask[n,h,l,s]
+//   score[n,h,l,s] = cap(scale * sum over e of query[n,h,l,e] * key[n,g,s,e]) + mask[n,h,l,s]
 //   dst[n,h,l,e]   = sum over s of softmax over s of score[n,h,l,s] * value[n,g,s,e]
 //   logsumexp[n,h,l] = log of the sum over s of exp(score[n,h,l,s])
+//   cap(x) = soft_cap * tanh(x / soft_cap), or x without a soft cap
 //
 //   n < N, h < H, l < L (queries), s < S (keys), e < E, all int64 and at least 1
 //   g = h / group: a head of keys and values serves `group` heads of queries
 //   query, key, value, dst: f32, bf16 or f16; mask: f32, bf16 or f16, or none
 //   any strides, except that dst's elements e are contiguous and its rows do not overlap
-//   causal: keys s > l + past count as masked, and with a window keys s <= l + past - window too
+//   sinks: H floats, or none. sinks[h] is one more score of each softmax, of a key whose value is
+//   0. causal: keys s > l + past count as masked, and with a window keys s <= l + past - window too
 //   key and value may also be s8, if their elements e are contiguous. Then each position of a head
 //   has a scale: key[n,g,s,e] stands for key_scales[n,g,s] * key[n,g,s,e].
 //
@@ -64,6 +66,8 @@ struct AttentionCall {
   AttentionDst dst;
   AttentionDst logsumexp;  // f32; data null: none
   float scale = 1.0f;
+  float soft_cap = 0.0f;         // 0: none
+  const float* sinks = nullptr;  // null: none
   bool causal = false;
   int64_t past = 0;                          // with causal
   int64_t window = 0;                        // with causal; 0: none
@@ -98,6 +102,8 @@ struct AttentionKernels {
   SoftmaxResult (*softmax_bf16)(const SoftmaxRow& row, uint16_t* weights);
   // row[i] *= factor
   void (*scale)(float* row, int64_t count, float factor);
+  // row[i] = cap * tanh(scale * row[i] / cap)
+  void (*cap)(float* row, int64_t count, float scale, float cap);
   // row[i] *= factors[i]
   void (*multiply)(float* row, const float* factors, int64_t count);
   // dst[i] = src[i]

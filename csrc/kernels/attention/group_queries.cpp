@@ -162,6 +162,7 @@ class GroupPieces {
 
   void softmax(int64_t piece, const Tile& tile, float* scores, int64_t base) const {
     const AttentionKeys keys = keys_of(piece);
+    rows_.capped(scores, keys.count() * lanes_, 1.0f);
     for (int64_t r = 0; r < tile.rows; ++r) {
       const AttentionQuery query = cut_.query_of(call_, head_of(piece), tile.first + r);
       if (const float* const mask = rows_.mask(query, keys.begin, keys.count())) {

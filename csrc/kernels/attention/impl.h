@@ -1,4 +1,5 @@
-// Softmax of one row of attention scores, for any vector class of floats. Included by ISA sources.
+// Softmax of one row of attention scores and their soft cap, for any vector class of floats.
+// Included by ISA sources.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/float_vectors/exp.h"
 #include "kernels/float_vectors/lanes.h"
+#include "kernels/float_vectors/tanh.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
@@ -135,6 +137,15 @@ void scale_row(float* row, int64_t count, float factor) {
   });
 }
 
+template <typename V>
+void cap_row(float* row, int64_t count, float scale, float cap) {
+  const auto inside = V::set1(scale / cap), outside = V::set1(cap);
+  for_each_vector<V>(count, [&](int64_t i, auto lanes) __attribute__((always_inline)) {
+    const auto x = V::multiply(lanes.load(row + i), inside);
+    lanes.store(row + i, V::multiply(tanh_by_fraction<V>(x), outside));
+  });
+}
+
 // The compiler makes vectors of these two loops.
 inline void multiply_row(float* __restrict row, const float* __restrict factors, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -151,9 +162,10 @@ inline void widen_row(const int8_t* __restrict src, int64_t count, float* __rest
 template <typename V>
 constexpr AttentionKernels attention_kernels_of(const AttentionGroups* groups) {
   if constexpr (requires(uint16_t* to, typename V::Vector v) { V::store_bf16(to, v); }) {
-    return {softmax_row<V>, softmax_row_bf16<V>, scale_row<V>, multiply_row, widen_row, groups};
+    return {softmax_row<V>, softmax_row_bf16<V>, scale_row<V>, cap_row<V>,
+            multiply_row,   widen_row,           groups};
   } else {
-    return {softmax_row<V>, nullptr, scale_row<V>, multiply_row, widen_row, groups};
+    return {softmax_row<V>, nullptr, scale_row<V>, cap_row<V>, multiply_row, widen_row, groups};
   }
 }
 

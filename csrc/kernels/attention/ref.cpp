@@ -28,6 +28,10 @@ void scale(float* row, int64_t count, float factor) {
   std::for_each(row, row + count, [&](float& x) { x *= factor; });
 }
 
+void cap(float* row, int64_t count, float scale, float cap) {
+  std::for_each(row, row + count, [&](float& x) { x = cap * std::tanh(scale * x / cap); });
+}
+
 void multiply(float* row, const float* factors, int64_t count) {
   std::transform(row, row + count, factors, row, std::multiplies<>());
 }
@@ -37,7 +41,7 @@ void widen(const int8_t* src, int64_t count, float* dst) { std::copy_n(src, coun
 }  // namespace
 
 const AttentionKernels& attention_ref() {
-  static constexpr AttentionKernels kernels{softmax, nullptr, scale, multiply, widen};
+  static constexpr AttentionKernels kernels{softmax, nullptr, scale, cap, multiply, widen};
   return kernels;
 }
 

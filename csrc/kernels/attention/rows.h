@@ -132,7 +132,7 @@ class AttentionRows {
     }
     const float before = sums_.max[row];
     const SoftmaxRow of{scores + from, to - from, mask(query, keys.begin + from, to - from), before,
-                        call_.scale};
+                        capped(scores + from, to - from, call_.scale)};
     const auto [max, sum] =
         rounded != nullptr ? kernels_.softmax_bf16(of, rounded + from) : kernels_.softmax(of);
     sums_.max[row] = max;
@@ -146,6 +146,15 @@ class AttentionRows {
     if (factor != 1.0f) {
       kernels_.scale(dst(row), call_.E, factor);
     }
+  }
+
+  // Applies the soft cap to scores, if there is one. Returns the factor that they still need.
+  float capped(float* scores, int64_t count, float scale) const {
+    if (call_.soft_cap == 0.0f) {
+      return scale;
+    }
+    kernels_.cap(scores, count, scale, call_.soft_cap);
+    return 1.0f;
   }
 
   // Adds the sums of other keys to those of a row.
@@ -165,6 +174,9 @@ class AttentionRows {
 
   void finish(int64_t row, const AttentionQuery& query) const {
     const auto [n, h, l] = query;
+    if (call_.sinks != nullptr) {
+      add_sink(row, call_.sinks[h]);
+    }
     const float sum = sums_.sum[row];
     kernels_.scale(dst(row), call_.E, sum == 0.0f ? 1.0f : 1.0f / sum);
     floats_.store(dst(row), call_.E, at(call_.dst, n, h, l), call_.dst.type);
@@ -175,6 +187,21 @@ class AttentionRows {
   }
 
  private:
+  // Adds a score without a value to the sums of a row. Of a NaN and a number, the NaN stays.
+  void add_sink(int64_t row, float sink) const {
+    float &max = sums_.max[row], &sum = sums_.sum[row];
+    if (sink == -std::numeric_limits<float>::infinity()) {
+      return;
+    }
+    if (sink > max) {
+      const float factor = std::exp(max - sink);
+      kernels_.scale(dst(row), call_.E, factor);
+      sum *= factor;
+      max = sink;
+    }
+    sum += std::exp(sink - max);
+  }
+
   const AttentionCall& call_;
   const AttentionKernels& kernels_;
   const GemmKernels& floats_;

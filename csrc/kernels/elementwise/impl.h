@@ -5,28 +5,11 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/float_vectors/sigmoid.h"
+#include "kernels/float_vectors/tanh.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
-
-// Lambert's continued fraction to its ninth term. It passes 1 at 6.3, by at most 7e-6 up to there,
-// and is cut to [-1, 1]. A NaN stays: min and max return it if it is their second operand.
-template <typename V>
-CPUACCEL_INLINE typename V::Vector tanh_by_fraction(typename V::Vector x) {
-  x = V::min(V::set1(6.5f), V::max(V::set1(-6.5f), x));
-  const auto t = V::multiply(x, x);
-  auto over = V::add(t, V::set1(990.0f));
-  for (const float factor : {135135.0f, 4729725.0f, 34459425.0f}) {
-    over = V::fma(over, t, V::set1(factor));
-  }
-  auto under = V::set1(45.0f);
-  for (const float factor : {13860.0f, 945945.0f, 16216200.0f, 34459425.0f}) {
-    under = V::fma(under, t, V::set1(factor));
-  }
-  const auto result = V::divide(V::multiply(x, over), under);
-  return V::min(V::set1(1.0f), V::max(V::set1(-1.0f), result));
-}
 
 template <typename V, ElementwiseOp kOp>
 CPUACCEL_INLINE typename V::Vector elementwise_value(const ElementwiseRun& run,

@@ -17,12 +17,10 @@ CachePlaces::CachePlaces(int64_t tokens, std::vector<LayerCache> caches)
 
 CachePlaces::~CachePlaces() { forget(); }
 
-void CachePlaces::enter(std::vector<at::Tensor> masks) {
+void CachePlaces::enter(std::vector<CallMask> masks) {
   TORCH_CHECK(!entered_, "CachePlaces: entered twice");
   TORCH_CHECK(masks.size() == caches_.size(), "CachePlaces: expected one mask for each attention");
-  for (size_t i = 0; i < caches_.size(); ++i) {
-    caches_[i].mask = std::move(masks[i]);
-  }
+  masks_ = std::move(masks);
   std::fill(done_.begin(), done_.end(), false);
   outer_ = std::exchange(t_places, this);
   entered_ = true;
@@ -49,13 +47,14 @@ bool CachePlaces::attend(size_t site, CallHeads heads) {
     return false;
   }
   const auto& cache = t_places->caches_[site];
+  const auto& mask = t_places->masks_[site];
   if (!heads.appends && cache.keys.dim() == 4) {
     heads.G = cache.keys.size(1);
   }
-  if (heads.T != t_places->tokens_ || mismatch(heads, cache) != nullptr) {
+  if (heads.T != t_places->tokens_ || mismatch(heads, cache, mask) != nullptr) {
     return false;
   }
-  attend_and_keep(heads, cache);
+  attend_and_keep(heads, cache, mask);
   t_places->done_[site] = true;
   return true;
 }

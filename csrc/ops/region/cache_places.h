@@ -23,8 +23,8 @@ class CachePlaces final {
 
   const LayerCache& cache(size_t i) const { return caches_[i]; }
 
-  // One mask for each attention, which may be undefined.
-  void enter(std::vector<at::Tensor> masks);
+  // One mask for each attention.
+  void enter(std::vector<CallMask> masks);
   // Says which attentions steps have computed.
   const std::vector<bool>& leave();
   // Lets the next call append to attention i's cache behind these positions.
@@ -39,6 +39,7 @@ class CachePlaces final {
 
   int64_t tokens_;
   std::vector<LayerCache> caches_;
+  std::vector<CallMask> masks_;
   std::vector<bool> done_;
   CachePlaces* outer_ = nullptr;
   bool entered_ = false;
