@@ -1,3 +1,4 @@
+#include "kernels/attention/groups_neon.h"
 #include "kernels/attention/impl.h"
 #include "kernels/float_vectors/exp_neon.h"
 
@@ -16,6 +17,8 @@ struct AttentionFloats4 : ExpFloats4 {
 
 }  // namespace
 
-const AttentionKernels& attention_arm64_neon() { return kAttentionKernels<AttentionFloats4>; }
+const AttentionKernels& attention_arm64_neon() {
+  return kAttentionKernelsOfGroups<AttentionFloats4, kGroupsNeon<ExpFloats4>>;
+}
 
 }  // namespace cpuaccel::kernels
