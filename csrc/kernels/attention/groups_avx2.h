@@ -10,9 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <utility>
 
 #include "kernels/attention/groups_impl.h"
 #include "kernels/float_vectors/exp_avx2.h"
@@ -226,22 +223,13 @@ inline bool group_takes(DataType type, int64_t E) {
 // A row of queries as numbers of 16 bits, whose pairs lie 16 numbers apart. Returns their scale.
 inline float group_query_of_bytes(const float* query, int64_t E, int64_t side, float scale,
                                   int16_t* to) {
-  constexpr float kMost = 32767.0f;
-  float largest = 0.0f, all = 0.0f;
-  for (int64_t e = 0; e < E; ++e) {
-    const float x = std::fabs(query[e]);
-    largest = std::max(largest, x);
-    all += x * 0.0f;  // NaN if there is a NaN or an infinity
-  }
-  const bool finite = all == 0.0f;
-  const float inverse = finite && largest > 0.0f ? kMost / largest : 0.0f;
+  const GroupNumbers numbers(query, E, 32767.0f);
   for (int64_t e = 0; e < E; e += 2 * side, to += 16) {
     for (int64_t i = 0; i < 2 * side; ++i) {
-      const float x = finite ? query[e + i] * inverse : 0.0f;
-      to[i] = static_cast<int16_t>(std::nearbyint(std::clamp(x, -kMost, kMost)));
+      to[i] = numbers.round(query[e + i]);
     }
   }
-  return finite ? largest / kMost * scale : all;
+  return numbers.unit * scale;
 }
 
 inline void group_query(const float* query, int64_t stride, int64_t rows, int64_t lanes, int64_t E,

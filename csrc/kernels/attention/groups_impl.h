@@ -1,10 +1,13 @@
 // What the loops of groups.h have in common on all ISAs. Included by ISA sources.
 //
-// G is an ISA's class: vectors of eight floats with load, store and multiply_add, and classes F32,
-// Bf16, F16 and S8, which load eight elements as such a vector.
+// G is an ISA's class. It has vectors of eight floats with load and store; Weights of a key, which
+// multiply such vectors; and classes F32, Bf16, F16 and S8, which load eight elements as one.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -45,12 +48,11 @@ CPUACCEL_INLINE void with_group_lanes(int64_t lanes, const Body& body) {
   }
 }
 
-// Eight successive keys. Those behind the last are the last again.
-template <typename Element>
-CPUACCEL_INLINE void group_keys(const GroupMatrix& keys, int64_t s,
-                                const Element* (&of)[kGroupKeys]) {
+// Successive keys. Those behind the last are the last again.
+template <typename Element, int kKeys>
+CPUACCEL_INLINE void group_keys(const GroupMatrix& keys, int64_t s, const Element* (&of)[kKeys]) {
   const auto* const data = static_cast<const Element*>(keys.data);
-  group_for<kGroupKeys>([&](auto j) __attribute__((always_inline)) {
+  group_for<kKeys>([&](auto j) __attribute__((always_inline)) {
     of[j] = data + std::min(s + j, keys.rows - 1) * keys.row_stride;
   });
 }
@@ -81,6 +83,30 @@ inline void pack_group(const float* query, int64_t stride, int64_t rows, int64_t
     }
   }
 }
+
+// A row of queries as numbers of 16 bits, up to `most`.
+struct GroupNumbers {
+  float most, inverse = 0.0f;
+  float unit;  // what the number 1 stands for; NaN if there is a NaN or an infinity
+
+  GroupNumbers(const float* query, int64_t E, float highest) : most(highest) {
+    float largest = 0.0f, all = 0.0f;
+    for (int64_t e = 0; e < E; ++e) {
+      const float x = std::fabs(query[e]);
+      largest = std::max(largest, x);
+      all += x * 0.0f;  // NaN if there is a NaN or an infinity
+    }
+    const bool finite = all == 0.0f;
+    const bool divides = largest > most * std::numeric_limits<float>::min();
+    inverse = finite && divides ? most / largest : 0.0f;
+    unit = finite ? largest / most : all;
+  }
+
+  CPUACCEL_INLINE int16_t round(float of) const {
+    const float x = inverse == 0.0f ? 0.0f : of * inverse;
+    return static_cast<int16_t>(std::nearbyint(std::clamp(x, -most, most)));
+  }
+};
 
 template <int kLanes>
 void multiply_group(float* scores, const float* factors, int64_t keys) {
@@ -218,9 +244,8 @@ template <typename G, typename E, int... kRows>
 void group_values_by_rows(const GroupMatrix& values, const float* weights, int64_t lanes,
                           int64_t rows, float* dst, int64_t stride,
                           std::integer_sequence<int, kRows...> /*numbers*/) {
-  ((rows == kRows + 1 ? group_values_of<G, E, kRows + 1>(values, weights, lanes, dst, stride)
-                      : void()),
-   ...);
+  constexpr auto kOfRows = std::array{group_values_of<G, E, kRows + 1>...};
+  kOfRows[static_cast<size_t>(rows - 1)](values, weights, lanes, dst, stride);
 }
 
 // Calls body(E{}), with G's class of elements of this type.

@@ -8,6 +8,7 @@
 
 #include <arm_neon.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -187,8 +188,10 @@ struct GroupProductsNeon<E, kLanes> {
   }
 };
 
+// Out of line, so that tools/arm_peak.py finds each by its name.
 template <typename E, int kLanes>
-void group_scores_of(const GroupMatrix& keys, const float* packed, float* scores) {
+[[gnu::noinline]] void group_scores_of(const GroupMatrix& keys, const float* packed,
+                                       float* scores) {
   using Element = typename E::Element;
   using Products = GroupProductsNeon<E, kLanes>;
   constexpr int64_t kBytes = kGroupKeys * Products::kStep * sizeof(Element);  // of a step
