@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -303,6 +304,51 @@ TEST_P(AttentionTest, KeptTypes) {
         Problem problem{.N = 2, .H = group, .L = 2, .S = 300, .E = E, .kept = kept};
         problem.group = group;
         problem.fill(15).check(GetParam().function);
+      }
+    }
+  }
+}
+
+// Each number of rows that meet a key together, and more; widths that leave a part of a step; and
+// keys that are no multiple of eight. E = 528 is too wide for sums of 32 bits.
+TEST_P(AttentionTest, GroupsOfEachSize) {
+  for (const DataType kept : {DataType::f32, DataType::bf16, DataType::f16, DataType::s8}) {
+    for (const int64_t group : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17}) {
+      Problem problem{.H = 2 * group, .L = 1, .S = 45 + group % 4, .group = group, .kept = kept};
+      problem.E = group == 3 ? 528 : std::array<int64_t, 3>{16, 48, 112}[problem.size(group % 3)];
+      problem.fill(17).check(GetParam().function);
+      problem.causal = true, problem.past = problem.S - 3, problem.window = 21;
+      problem.check(GetParam().function);
+      problem.mask.assign(problem.size(problem.S), 0.5f);
+      std::fill_n(problem.mask.begin() + 20, 12, -kInfinity);
+      problem.check(GetParam().function);
+      problem.window = 1, problem.mask.assign(problem.size(problem.S), -kInfinity);
+      problem.check(GetParam().function);
+    }
+  }
+}
+
+// Fewer keys than are multiplied together, for several queries of each head.
+TEST_P(AttentionTest, GroupsOfFewKeys) {
+  for (const DataType kept : {DataType::f32, DataType::bf16, DataType::f16, DataType::s8}) {
+    for (const int64_t S : {1, 7, 9}) {
+      Problem problem{.H = 3, .L = 3, .S = S, .E = 32, .causal = true, .group = 3, .kept = kept};
+      problem.past = S - 2;
+      problem.fill(18).check(GetParam().function);
+    }
+  }
+}
+
+TEST_P(AttentionTest, NanMakesItsRowOfAGroupNan) {
+  for (const DataType kept : {DataType::f32, DataType::bf16, DataType::f16, DataType::s8}) {
+    for (const int64_t group : {2, 4, 7}) {
+      Problem problem{.H = group, .L = 1, .S = 40, .E = 16, .group = group, .kept = kept};
+      problem.fill(19);
+      problem.query[16] = std::nanf("");
+      const auto result = problem.run(GetParam().function);
+      for (int64_t h = 0; h < group; ++h) {
+        EXPECT_EQ(std::isnan(result.dst[problem.size(h * 16 + 5)]), h == 1);
+        EXPECT_EQ(std::isnan(result.logsumexp[problem.size(h)]), h == 1);
       }
     }
   }

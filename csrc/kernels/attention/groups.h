@@ -31,8 +31,8 @@ struct GroupMatrix {
 struct AttentionGroups {
   // Whether query() and scores() take keys of this type as they are. Others are widened to f32.
   bool (*takes)(DataType type, int64_t E);
-  // packed[0 .. lanes * E + 8) = scale * query, as scores() reads it for keys of `type`. For s8,
-  // numbers of 16 bits and a scale for each row; NaN and infinity make it NaN.
+  // packed[0 .. lanes * E + 8) = scale * query, as scores() reads it for keys of `type`. For s8
+  // these may be numbers of 16 bits and a scale for each row; NaN and infinity make it NaN.
   void (*query)(const float* query, int64_t stride, int64_t rows, int64_t lanes, int64_t E,
                 float scale, DataType type, float* packed);
   // scores[s * lanes + r] = packed row r times key s. For keys behind the last up to a multiple of
@@ -45,7 +45,7 @@ struct AttentionGroups {
   // dst[r * stride + e] += sum over s of weights[s * lanes + r] * value[s][e]
   void (*values)(const GroupMatrix& values, const float* weights, int64_t lanes, int64_t rows,
                  float* dst, int64_t stride);
-  // dst[i * E + e] = src[i][e]
+  // dst[i * E + e] = src[i][e]. Null if keys of all types are taken.
   void (*widen)(const GroupMatrix& src, float* dst);
 };
 

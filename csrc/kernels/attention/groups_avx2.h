@@ -10,56 +10,57 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <utility>
 
-#include "kernels/attention/groups.h"
-#include "kernels/float_vectors/exp.h"
+#include "kernels/attention/groups_impl.h"
 #include "kernels/float_vectors/exp_avx2.h"
 #include "kernels/inline.h"
 
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kGroupAhead = 4096;  // bytes that are prefetched ahead
-constexpr int64_t kGroupLine = 64;
-
-// Calls body(0), ..., body(kCount - 1). Arrays that are indexed by these constants stay in
-// registers; loops with a pragma are unrolled too late for that.
-template <int... kI, typename Body>
-CPUACCEL_INLINE void group_for(std::integer_sequence<int, kI...> /*numbers*/, const Body& body) {
-  (body(std::integral_constant<int, kI>{}), ...);
-}
-template <int kCount, typename Body>
-CPUACCEL_INLINE void group_for(const Body& body) {
-  group_for(std::make_integer_sequence<int, kCount>(), body);
+// sum += a * b, in the register of sum.
+CPUACCEL_INLINE void group_add(__m256& sum, __m256 a, __m256 b) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
 }
 
-// Loads of eight values as floats.
-struct GroupF32 {
-  using Element = float;
-  CPUACCEL_INLINE static __m256 load(const float* src) { return _mm256_loadu_ps(src); }
-};
-struct GroupBf16 {
-  using Element = uint16_t;
-  CPUACCEL_INLINE static __m256 load(const uint16_t* src) {
-    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
-  }
-};
-struct GroupF16 {
-  using Element = uint16_t;
-  CPUACCEL_INLINE static __m256 load(const uint16_t* src) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src)));
-  }
-};
-struct GroupS8 {
-  using Element = int8_t;
-  CPUACCEL_INLINE static __m256 load(const int8_t* src) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(src));
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-  }
+struct GroupsAvx2 {
+  using Vector = __m256;
+  CPUACCEL_INLINE static Vector load(const float* src) { return _mm256_loadu_ps(src); }
+  CPUACCEL_INLINE static void store(float* dst, Vector v) { _mm256_storeu_ps(dst, v); }
+
+  // Weights of a key. The compiler loads each once.
+  template <int kRows>
+  struct Weights {
+    const float* data;
+    CPUACCEL_INLINE void multiply_add(int64_t row, Vector value, Vector& sum) const {
+      group_add(sum, _mm256_broadcast_ss(data + row), value);
+    }
+  };
+
+  struct F32 {
+    using Element = float;
+    CPUACCEL_INLINE static Vector load(const float* src) { return _mm256_loadu_ps(src); }
+  };
+  struct Bf16 {
+    using Element = uint16_t;
+    CPUACCEL_INLINE static Vector load(const uint16_t* src) {
+      const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src));
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+    }
+  };
+  struct F16 {
+    using Element = uint16_t;
+    CPUACCEL_INLINE static Vector load(const uint16_t* src) {
+      return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src)));
+    }
+  };
+  struct S8 {
+    using Element = int8_t;
+    CPUACCEL_INLINE static Vector load(const int8_t* src) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(src));
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+    }
+  };
 };
 
 // Broadcasts kSide floats of a key.
@@ -82,11 +83,6 @@ CPUACCEL_INLINE __m256i group_broadcast_pairs(const uint16_t* src) {
   return _mm256_castps_si256(group_broadcast<kSide>(reinterpret_cast<const float*>(src)));
 }
 
-// sum += a * b, in the register of sum.
-CPUACCEL_INLINE void group_add(__m256& sum, __m256 a, __m256 b) {
-  asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
-}
-
 // Products of eight keys.
 template <int kSide, typename Element>
 CPUACCEL_INLINE void group_products(const Element* const (&keys)[kGroupKeys], const float* packed,
@@ -99,7 +95,7 @@ CPUACCEL_INLINE void group_products(const Element* const (&keys)[kGroupKeys], co
 #pragma GCC unroll 2
   for (int64_t e = 0; e < E; e += kStep) {
     group_for<std::max(kSide / 2, 1)>([&](auto line) __attribute__((always_inline)) {
-      _mm_prefetch(ahead + line * kGroupLine, _MM_HINT_T0);
+      __builtin_prefetch(ahead + line * kGroupLine);
     });
     ahead += kGroupKeys * 4 * kSide;
     if constexpr (sizeof(Element) == 4) {
@@ -153,19 +149,14 @@ CPUACCEL_INLINE void store_group_sums(const __m256 (&sums)[kGroupKeys], float* d
 template <int kSide, typename Element>
 void group_scores_of(const GroupMatrix& keys, const float* packed, float* scores) {
   constexpr int64_t kLanes = 8 / kSide;
-  const auto* const data = static_cast<const Element*>(keys.data);
   for (int64_t s = 0; s < keys.rows; s += kGroupKeys) {
     const Element* of[kGroupKeys];
-    group_for<kGroupKeys>([&](auto j) __attribute__((always_inline)) {
-      of[j] = data + std::min(s + j, keys.rows - 1) * keys.row_stride;
-    });
+    group_keys(keys, s, of);
     __m256 sums[kGroupKeys];
     group_products<kSide>(of, packed, keys.E, sums);
     store_group_sums<kSide>(sums, scores + s * kLanes);
   }
-  const int64_t end = (keys.rows + kGroupKeys - 1) / kGroupKeys * kGroupKeys;
-  std::fill(scores + keys.rows * kLanes, scores + end * kLanes,
-            -std::numeric_limits<float>::infinity());
+  hide_group_tail(keys.rows, kLanes, scores);
 }
 
 // Keys of int8 by queries of 16 bits. Two products in 32 bits are added by one instruction, so each
@@ -209,9 +200,7 @@ void group_scores_of_bytes(const GroupMatrix& keys, const float* packed, float* 
     });
     store_group_sums<kSide>(scaled, scores + s * kLanes);
   }
-  const int64_t end = (keys.rows + kGroupKeys - 1) / kGroupKeys * kGroupKeys;
-  std::fill(scores + keys.rows * kLanes, scores + end * kLanes,
-            -std::numeric_limits<float>::infinity());
+  hide_group_tail(keys.rows, kLanes, scores);
 }
 
 template <int kSide>
@@ -223,16 +212,7 @@ void group_scores_by_type(const GroupMatrix& keys, const float* packed, float* s
 
 inline void group_scores(const GroupMatrix& keys, const float* packed, int64_t lanes,
                          float* scores) {
-  switch (lanes) {
-    case 1:
-      return group_scores_by_type<8>(keys, packed, scores);
-    case 2:
-      return group_scores_by_type<4>(keys, packed, scores);
-    case 4:
-      return group_scores_by_type<2>(keys, packed, scores);
-    default:
-      return group_scores_by_type<1>(keys, packed, scores);
-  }
+  with_group_lanes(lanes, [&](auto of) { group_scores_by_type<8 / of>(keys, packed, scores); });
 }
 
 inline bool group_takes(DataType type, int64_t E) {
@@ -243,22 +223,13 @@ inline bool group_takes(DataType type, int64_t E) {
 // A row of queries as numbers of 16 bits, whose pairs lie 16 numbers apart. Returns their scale.
 inline float group_query_of_bytes(const float* query, int64_t E, int64_t side, float scale,
                                   int16_t* to) {
-  constexpr float kMost = 32767.0f;
-  float largest = 0.0f, all = 0.0f;
-  for (int64_t e = 0; e < E; ++e) {
-    const float x = std::fabs(query[e]);
-    largest = std::max(largest, x);
-    all += x * 0.0f;  // NaN if there is a NaN or an infinity
-  }
-  const bool finite = all == 0.0f;
-  const float inverse = finite && largest > 0.0f ? kMost / largest : 0.0f;
+  const GroupNumbers numbers(query, E, 32767.0f);
   for (int64_t e = 0; e < E; e += 2 * side, to += 16) {
     for (int64_t i = 0; i < 2 * side; ++i) {
-      const float x = finite ? query[e + i] * inverse : 0.0f;
-      to[i] = static_cast<int16_t>(std::nearbyint(std::clamp(x, -kMost, kMost)));
+      to[i] = numbers.round(query[e + i]);
     }
   }
-  return finite ? largest / kMost * scale : all;
+  return numbers.unit * scale;
 }
 
 inline void group_query(const float* query, int64_t stride, int64_t rows, int64_t lanes, int64_t E,
@@ -275,176 +246,7 @@ inline void group_query(const float* query, int64_t stride, int64_t rows, int64_
     }
     return;
   }
-  const int64_t apart = type == DataType::bf16 ? 2 : 1;  // pairs: even elements, then odd ones
-  if (rows < lanes) {
-    std::fill_n(packed, lanes * E, 0.0f);
-  }
-  for (int64_t r = 0; r < rows; ++r, query += stride) {
-    float* to = packed + r * side;
-    const float* from = query;
-    for (int64_t e = 0; e < E; e += side * apart, from += side * apart, to += 8 * apart) {
-      for (int64_t i = 0; i < apart; ++i) {
-        for (int64_t j = 0; j < side; ++j) {
-          to[i * 8 + j] = scale * from[j * apart + i];
-        }
-      }
-    }
-  }
-}
-
-template <int kLanes>
-void multiply_group(float* scores, const float* factors, int64_t keys) {
-  for (int64_t s = 0; s < keys; ++s) {
-    group_for<kLanes>([&](auto r)
-                          __attribute__((always_inline)) { scores[s * kLanes + r] *= factors[s]; });
-  }
-}
-
-inline void group_multiply(float* scores, const float* factors, int64_t keys, int64_t lanes) {
-  switch (lanes) {
-    case 1:
-      return multiply_group<1>(scores, factors, keys);
-    case 2:
-      return multiply_group<2>(scores, factors, keys);
-    case 4:
-      return multiply_group<4>(scores, factors, keys);
-    default:
-      return multiply_group<8>(scores, factors, keys);
-  }
-}
-
-// The largest, or the sum, of the lanes that belong to one row.
-template <typename Join>
-CPUACCEL_INLINE void join_group_lanes(__m256 v, int64_t lanes, const Join& join, float* dst) {
-  float all[8];
-  _mm256_storeu_ps(all, v);
-  for (int64_t i = lanes; i < 8; ++i) {
-    all[i % lanes] = join(all[i % lanes], all[i]);
-  }
-  std::copy_n(all, lanes, dst);
-}
-
-inline void group_softmax(float* scores, int64_t keys, int64_t lanes, float* max, float* sum) {
-  using V = ExpFloats8;
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  const int64_t count = keys * lanes;  // a multiple of 8
-  __m256 largest[2] = {V::set1(kLowest), V::set1(kLowest)};
-  int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    largest[0] = V::max(V::load(scores + i), largest[0]);
-    largest[1] = V::max(V::load(scores + i + 8), largest[1]);
-  }
-  if (i < count) {
-    largest[0] = V::max(V::load(scores + i), largest[0]);
-  }
-  join_group_lanes(
-      V::max(largest[0], largest[1]), lanes, [](float a, float b) { return std::max(a, b); }, max);
-  float from[8];
-  for (int64_t lane = 0; lane < 8; ++lane) {
-    const float of = max[lane % lanes];
-    from[lane] = of == kLowest ? 0.0f : of;  // all keys are masked
-  }
-  const __m256 highest = V::load(from);
-  __m256 total = V::set1(0.0f);
-  for (i = 0; i < count; i += 8) {
-    const __m256 weights = weight_below<V>(_mm256_sub_ps(highest, V::load(scores + i)));
-    V::store(scores + i, weights);
-    total = V::add(total, weights);
-  }
-  join_group_lanes(total, lanes, [](float a, float b) { return a + b; }, sum);
-}
-
-// kVectors vectors of elements of kRows rows, over all keys of the block.
-template <typename E, int kRows, int kVectors>
-CPUACCEL_INLINE void add_group_values(const GroupMatrix& values, const float* weights,
-                                      int64_t lanes, int64_t e, float* dst, int64_t stride) {
-  __m256 sums[kRows][kVectors];
-  group_for<kRows>([&](auto r) __attribute__((always_inline)) {
-    group_for<kVectors>([&](auto j) __attribute__((always_inline)) {
-      sums[r][j] = _mm256_loadu_ps(dst + r * stride + e + j * 8);
-    });
-  });
-  using Element = typename E::Element;
-  const auto* from = static_cast<const Element*>(values.data) + e;
-  constexpr int64_t kBytes = kVectors * 8 * sizeof(Element);
-  // Each of the passes over the block asks for its share of the next block.
-  const char* ahead = static_cast<const char*>(values.data) +
-                      values.rows * (values.row_stride + e) * static_cast<int64_t>(sizeof(Element));
-  for (int64_t s = 0; s < values.rows; ++s) {
-    group_for<std::max<int>(kBytes / kGroupLine, 1)>([&](auto line) __attribute__((always_inline)) {
-      _mm_prefetch(ahead + line * kGroupLine, _MM_HINT_T0);
-    });
-    ahead += kBytes;
-    if constexpr (kVectors > kRows) {
-      __m256 weight[kRows];
-      group_for<kRows>([&](auto r) __attribute__((always_inline)) {
-        weight[r] = _mm256_broadcast_ss(weights + r);
-      });
-      group_for<kVectors>([&](auto j) __attribute__((always_inline)) {
-        const __m256 value = E::load(from + j * 8);
-        group_for<kRows>([&](auto r) __attribute__((always_inline)) {
-          group_add(sums[r][j], weight[r], value);
-        });
-      });
-    } else {
-      __m256 value[kVectors];
-      group_for<kVectors>([&](auto j)
-                              __attribute__((always_inline)) { value[j] = E::load(from + j * 8); });
-      group_for<kRows>([&](auto r) __attribute__((always_inline)) {
-        const __m256 weight = _mm256_broadcast_ss(weights + r);
-        group_for<kVectors>([&](auto j) __attribute__((always_inline)) {
-          group_add(sums[r][j], weight, value[j]);
-        });
-      });
-    }
-    from += values.row_stride;
-    weights += lanes;
-  }
-  group_for<kRows>([&](auto r) __attribute__((always_inline)) {
-    group_for<kVectors>([&](auto j) __attribute__((always_inline)) {
-      _mm256_storeu_ps(dst + r * stride + e + j * 8, sums[r][j]);
-    });
-  });
-}
-
-template <typename E, int kRows>
-void group_values_of(const GroupMatrix& values, const float* weights, int64_t lanes, float* dst,
-                     int64_t stride) {
-  // At least eight sums, to hide the latency, and at most twelve.
-  constexpr int kVectors = kRows >= 7 ? 1 : kRows >= 4 ? 2 : kRows == 3 ? 4 : kRows == 2 ? 4 : 8;
-  int64_t e = 0;
-  for (; e + kVectors * 8 <= values.E; e += kVectors * 8) {
-    add_group_values<E, kRows, kVectors>(values, weights, lanes, e, dst, stride);
-  }
-  if constexpr (kVectors > 1) {
-    for (; e < values.E; e += 8) {
-      add_group_values<E, kRows, 1>(values, weights, lanes, e, dst, stride);
-    }
-  }
-}
-
-template <typename E, int... kRows>
-void group_values_by_rows(const GroupMatrix& values, const float* weights, int64_t lanes,
-                          int64_t rows, float* dst, int64_t stride,
-                          std::integer_sequence<int, kRows...> /*numbers*/) {
-  ((rows == kRows + 1 ? group_values_of<E, kRows + 1>(values, weights, lanes, dst, stride)
-                      : void()),
-   ...);
-}
-
-inline void group_values(const GroupMatrix& values, const float* weights, int64_t lanes,
-                         int64_t rows, float* dst, int64_t stride) {
-  constexpr std::make_integer_sequence<int, kGroupRows> kNumbers;
-  switch (values.type) {
-    case DataType::f32:
-      return group_values_by_rows<GroupF32>(values, weights, lanes, rows, dst, stride, kNumbers);
-    case DataType::bf16:
-      return group_values_by_rows<GroupBf16>(values, weights, lanes, rows, dst, stride, kNumbers);
-    case DataType::f16:
-      return group_values_by_rows<GroupF16>(values, weights, lanes, rows, dst, stride, kNumbers);
-    default:
-      return group_values_by_rows<GroupS8>(values, weights, lanes, rows, dst, stride, kNumbers);
-  }
+  pack_group(query, stride, rows, lanes, E, scale, side, type == DataType::bf16 ? 2 : 1, packed);
 }
 
 template <typename E>
@@ -463,13 +265,19 @@ void group_widen_of(const GroupMatrix& src, float* dst) {
 }
 
 inline void group_widen(const GroupMatrix& src, float* dst) {
-  return src.type == DataType::s8 ? group_widen_of<GroupS8>(src, dst)
-                                  : group_widen_of<GroupF16>(src, dst);
+  return src.type == DataType::s8 ? group_widen_of<GroupsAvx2::S8>(src, dst)
+                                  : group_widen_of<GroupsAvx2::F16>(src, dst);
 }
 
-inline constexpr AttentionGroups kGroupsAvx2{group_takes,    group_query,   group_scores,
-                                             group_multiply, group_softmax, group_values,
-                                             group_widen};
+inline constexpr AttentionGroups kGroupsAvx2{
+    group_takes,
+    group_query,
+    group_scores,
+    group_multiply,
+    group_softmax<ExpFloats8>,
+    group_values<GroupsAvx2>,
+    group_widen,
+};
 
 }  // namespace
 }  // namespace cpuaccel::kernels
