@@ -54,7 +54,8 @@ def _warn_if_missing() -> None:
         return
     _warned = True
     warnings.warn(
-        "cpuaccel.fastmath: this CPU has no BF16 arithmetic (AVX512-BF16 or AMX), fp32 stays fp32",
+        "cpuaccel.fastmath: this CPU has no BF16 arithmetic (AVX512-BF16 or AMX), or one that is "
+        "slower than fp32; fp32 stays fp32",
         RuntimeWarning,
         stacklevel=4,
     )

@@ -78,6 +78,9 @@ std::string ask_core();
 // tens of microseconds.
 const Features& this_cpu();
 
+// Whether vector instructions multiply bf16 slower than f32. It does not count AMX.
+bool multiplies_bf16_slowly();
+
 // Whether products of bytes never saturate at 16 bits: with VNNI on x86, always on Arm.
 bool bytes_multiply_exactly();
 

@@ -105,6 +105,8 @@ std::string ask_core() {
   return {};
 }
 
+bool multiplies_bf16_slowly() { return false; }
+
 bool bytes_multiply_exactly() { return true; }
 
 std::vector<std::string> cpu_features() {

@@ -96,7 +96,10 @@ Isa max_isa() { return g_max_isa.load(std::memory_order_relaxed); }
 
 bool has_vnni() { return bytes_multiply_exactly(); }
 
-bool has_bf16_arithmetic() { return isa_usable(Isa::bf16); }
+bool has_bf16_arithmetic() {
+  static const bool is_slow = multiplies_bf16_slowly();
+  return isa_usable(Isa::bf16) && (!is_slow || has_amx_arithmetic());
+}
 
 bool has_amx_arithmetic() { return there_and_allowed(Isa::amx); }
 

@@ -73,8 +73,10 @@ CPUACCEL_API Isa best_isa();
 // True if no library's products of bytes saturate here: with VNNI on x86, always on Arm.
 CPUACCEL_API bool has_vnni();
 
-// isa_usable(Isa::bf16) and isa_usable(Isa::fp16).
+// isa_usable(Isa::bf16), on a CPU that multiplies bf16 at least as fast as f32. The others multiply
+// bf16 numbers as f32, and should not be asked for BF16 fast math.
 CPUACCEL_API bool has_bf16_arithmetic();
+// isa_usable(Isa::fp16).
 CPUACCEL_API bool has_fp16_arithmetic();
 
 // True if the CPU has AMX and max_isa() allows it. Unlike isa_usable(Isa::amx) this does not ask

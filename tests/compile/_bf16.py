@@ -24,7 +24,7 @@ op MatMul in 0 1 out 2
 ALONE = "CPUACCEL_TESTS_OF_BF16_ALONE"
 """Set if only the bf16 tests should run, see conftest.py."""
 
-NO_ARITHMETIC = "cpuaccel._C.has_bf16_arithmetic() is False: oneDNN has no bf16 layers for this CPU"
+NO_ARITHMETIC = "cpuaccel._C.has_bf16_arithmetic() is False: there is none, or f32 is faster"
 
 
 def cpu_has_it() -> bool:

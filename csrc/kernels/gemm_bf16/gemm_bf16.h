@@ -71,8 +71,8 @@ CPUACCEL_API std::span<const KernelRow<GemmBf16Function>> all_gemm_bf16_kernels(
 // arithmetic. f32 operands in f32 arithmetic then take no longer, and are more exact.
 inline constexpr int64_t kGemmBf16Few = 8;
 
-// Uses the best usable row and all of torch's threads. Without has_bf16_arithmetic() that is the
-// reference kernel, which is slow.
+// Uses the best usable row and all of torch's threads. Without Isa::bf16 that is the reference
+// kernel, which is slow.
 CPUACCEL_API void gemm_bf16(const GemmCall& call);
 
 // Uses the given row.
