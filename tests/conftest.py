@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # First calls make their captures, in processes that tests start too. cpuaccel reads this once.
 os.environ["CPUACCEL_CAPTURE_CACHE_MIB"] = "0"
 
+import _no_torchvision  # noqa: E402, F401
 import _without_torch_ao  # noqa: E402
 
 _without_torch_ao.install()

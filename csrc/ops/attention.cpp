@@ -39,6 +39,14 @@ constexpr std::array kMeasured{
     // A Xeon: 1.2 to 3.5 (bf16) and 1.0 to 1.3 (f32) times as fast from there on; 0.4 to 1.6 with
     // fewer queries.
     Measured{amx_tiles_usable, 8, 16},
+    // Emerald Rapids without AMX: 1.0 to 3.5 (bf16) and 1.0 to 1.8 (f32) times as fast, by
+    // time_attention of the module _C. Exceptions are 7 and 8 queries in f32 (0.84 to 1.09), and
+    // bf16 with a mask and 16 or 32 keys (0.77 to 1.37).
+    Measured{[] {
+               return cpu_vendor() == "GenuineIntel" && isa_usable(Isa::avx512_vnni) &&
+                      !has_amx_arithmetic();
+             },
+             1, 1},
 };
 
 // Null: this CPU was not measured.

@@ -89,6 +89,17 @@ def test_an_option_that_the_function_ignores_or_adds() -> None:
     assert _kernel(sdpa_attention_forward, softcap=2.0) is None
 
 
+class _Attention:
+    """It has a state, as T5's bias by position has."""
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        return pytest.fail("it was tried")
+
+
+def test_only_functions_are_tried() -> None:
+    assert _kernel(_Attention()) is None
+
+
 def test_sizes_that_the_kernel_does_not_take() -> None:
     query, key, value = (torch.zeros(1, count, 3, 16) for count in (4, 2, 2))
     assert heads_of(query, key, value) == _HEADS

@@ -387,3 +387,21 @@ def test_an_int8_row_with_a_number_that_is_not_finite_has_a_nan_as_scale(
         layer = cache.layers[0]
         assert layer.key_scales[:, :, -1].isnan().flatten().tolist() == [True, False, False, False]
         assert not layer.keys[0, 0, -1].any()
+
+
+def test_a_failed_call_leaves_no_attentions() -> None:
+    sites, traced = Sites(), [*_DIRECT.found]
+
+    def fail() -> None:
+        with sites.filled_by(traced):
+            assert sites.found is traced
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert sites.found == []
+    with sites.filled_by(traced):
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert sites.found is traced

@@ -117,8 +117,9 @@ def test_torch_compile_takes_the_captures_of_optimize(traces: list[Any]) -> None
     assert len(traces) == made
 
 
-_PROGRAM = """
-import torch, cpuaccel
+_PROGRAM = f"""
+import sys; sys.path.append({str(Path(__file__).parents[1])!r})
+import _no_torchvision, torch, cpuaccel
 from transformers import LlamaConfig, LlamaForCausalLM
 torch.manual_seed(0)
 model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=64, intermediate_size=96,

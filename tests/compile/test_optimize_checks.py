@@ -172,8 +172,8 @@ def test_modules_that_disable_autocast_are_not_cast(bf16: None) -> None:
         torch.testing.assert_close(optimized(x), model(x), atol=0.02, rtol=0.02)
 
 
-def test_amplified_rounding_is_compared_with_float64() -> None:
-    """Only differences of numbers around three hundred remain."""
+def test_amplified_rounding_is_compared_with_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only differences of numbers around ten thousand remain."""
 
     def of(self: Any, x: Tensor) -> Tensor:
         y = self.linear(x + 300.0)
@@ -184,6 +184,7 @@ def test_amplified_rounding_is_compared_with_float64() -> None:
     with torch.no_grad():
         model.linear.weight.copy_(torch.rand(1, 64).expand(64, 64))
         model.linear.weight.add_(torch.randn(64, 64) * 1e-4)
+    change_plans(monkeypatch, lambda result: result + 5e-4)  # some kernels give the model's bits
     found = cpuaccel.optimize(model, (torch.randn(8, 64),)).verdict
     assert found is not None
     assert found.difference is not None

@@ -17,9 +17,7 @@ pytestmark = needs_plugin
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _NONE = -float("inf")
 _NOT_AMD = "cpu_vendor() is not AuthenticAMD: torch runs attention of one query"
-_NOT_MEASURED = (
-    "cpu_vendor() is not AuthenticAMD and torch.cpu._init_amx() gives no tiles: torch runs it"
-)
+_NOT_MEASURED = "no CPU of AMD, no AMX tiles, no AVX512-VNNI of Intel: torch runs it"
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 
 
@@ -29,13 +27,21 @@ def _amd() -> bool:
     return str(load().cpu_vendor()) == "AuthenticAMD"
 
 
+def _has_tiles() -> bool:
+    # The system may deny AMX tiles to a process.
+    found: bool = torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()
+    return found
+
+
 def _measured(isa: str = "") -> bool:
     """Whether cpuaccel runs 16 queries here with the ISA capped at `isa`."""
+    from cpuaccel._native import load
+
     if _amd():
         return isa != "ref"
-    # The system may deny AMX tiles to a process.
-    tiles: bool = torch.cpu._is_amx_tile_supported() and torch.cpu._init_amx()
-    return tiles and isa in ("", "avx512_vnni", "avx512_vbmi")
+    vnni = load().cpu_vendor() == "GenuineIntel" and "avx512vnni" in load().cpu_features()
+    measured = _has_tiles() or (vnni and not torch.cpu._is_amx_tile_supported())
+    return measured and isa in ("", "avx512_vnni", "avx512_vbmi")
 
 
 def _operands(
@@ -219,7 +225,7 @@ def test_few_queries_with_strided_keys_fall_back() -> None:
 
 
 def test_few_queries_fall_back_with_amx() -> None:
-    if _amd() or not _measured():
+    if _amd() or not _has_tiles():
         pytest.skip("cpu_vendor() is AuthenticAMD or torch.cpu._init_amx() gives no tiles here")
     for queries, dtype in ((7, torch.bfloat16), (15, torch.float32)):
         q, k, v = _operands((1, 2, queries, 16, 8), dtype, "contiguous")

@@ -6,6 +6,7 @@ masks, sinks, softmax. Whether a function is of that kind is tried, not read.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -65,6 +66,9 @@ def kernel_of(
     found = Kernel(scale, float(cap or 0), sinks)
     if is_sdpa:
         return found
+    # Other callables, such as T5's with a bias by position, know the call that they are in.
+    if not inspect.isfunction(attend):
+        return None
     if heads is None or (
         sinks is not None and (not isinstance(sinks, Tensor) or sinks.shape != (heads.queries,))
     ):

@@ -115,6 +115,22 @@ class Sites:
         self.found: list[Site] = []
         self._outline: Outline | None = None
 
+    @contextmanager
+    def filled_by(self, traced: list[Site]) -> Iterator[None]:
+        """Let the attentions that a call in the block finds be known, if none are yet.
+
+        A call that fails leaves none.
+        """
+        is_first = not self.found
+        if is_first:
+            self.found = traced  # ops read them in this call
+        try:
+            yield
+        except BaseException:
+            if is_first:
+                self.found = []
+            raise
+
     def outline(self) -> Outline:
         """Return what all attentions have in common."""
         made = self._outline

@@ -63,9 +63,8 @@ class Decoder(nn.Module):
         marks: dict[str | None, Tensor] = {name: mask_mark() for name in self.mask_names or (None,)}
         keep = {"logits_to_keep": logits_to_keep} if logits_to_keep else {}
         trace = _Trace(marks, self.sites.found)
-        if not self.sites.found:
-            self.sites.found = trace.sites  # cached_attention reads it in this call
-        with tracing(trace), holding(repeated_layers.numbers, trace):
+        filled = self.sites.filled_by(trace.sites)
+        with filled, tracing(trace), holding(repeated_layers.numbers, trace):
             output = self.model(
                 input_ids=tokens,
                 position_ids=positions,

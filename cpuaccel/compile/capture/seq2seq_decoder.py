@@ -62,10 +62,8 @@ class Seq2SeqDecoder(nn.Module):
         """Return the scores of all tokens."""
         is_first = not self.sites.found
         trace = _Trace(self._biases, self.sites.found, is_first)
-        if is_first:
-            self.sites.found = trace.sites  # the ops read them in this call
         mark = torch.empty((tokens.shape[0], 1, 1))
-        with holding(repeated_layers.numbers, trace):
+        with self.sites.filled_by(trace.sites), holding(repeated_layers.numbers, trace):
             scores: Tensor = _call(self, tokens, positions, mark, trace).logits
         if len(trace.sites) != len(self.sites.found):
             raise Unsupported("its calls have different numbers of attentions")
