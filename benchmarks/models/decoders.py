@@ -2,8 +2,10 @@
 
 Columns `torch` and `inductor` have cpuaccel off: the model in eager mode, and its forward under
 torch.compile with a static cache. `cpuaccel` is the model in eager mode with it on, `optimized`
-what `cpuaccel.optimize(model)` returns. `llama_cpp` is llama.cpp (fp32, bf16, f16; Q8_0 and Q4_0
-for 8 and 4 bits, which round rows to 8 bits), `openvino` OpenVINO (its own codes of 8 and 4 bits).
+what `cpuaccel.optimize(model)` returns. `model_attention` is the same with the masks and attention
+functions of transformers, which run where plans do not know an attention. `llama_cpp` is llama.cpp
+(fp32, bf16, f16; Q8_0 and Q4_0 for 8 and 4 bits, which round rows to 8 bits), `openvino` OpenVINO
+(its own codes of 8 and 4 bits).
 
 A row is a model, a format and a number of tokens in the cache; "prompt 512" is a prompt of 512
 tokens. Weights are random. For a token, notes say which share of the read bandwidth `optimized`
@@ -41,10 +43,13 @@ from benchmarks._report import Ratio, Report, Row, not_measured
 from benchmarks._timing import Sample, rounds_within
 from benchmarks.models import _decoders, _llama_cpp, _openvino_decoder
 
-COLUMNS = ("torch", "inductor", "cpuaccel", "optimized", "llama_cpp", "openvino")
+COLUMNS = (
+    *("torch", "inductor", "cpuaccel", "optimized", "model_attention"),
+    *("llama_cpp", "openvino"),
+)
 _PEERS = {"llama_cpp": _llama_cpp, "openvino": _openvino_decoder}
 _OFF = ("torch", "inductor", *_PEERS)
-_SHOWN = tuple(each for each in COLUMNS if each != "inductor")
+_SHOWN = tuple(each for each in COLUMNS if each not in ("inductor", "model_attention"))
 
 Decode = Callable[[int, int], float]
 """Takes the number of tokens in the cache and of new tokens; returns seconds for each new token."""
@@ -175,7 +180,7 @@ class TorchModel:
         self.first: dict[str, float] = {}
         """Seconds of the first prompt and of the first token."""
         self._call = model
-        if column == "optimized":
+        if column in ("optimized", "model_attention"):
             import cpuaccel
 
             # No time for the comparison with the model: the plan runs, whatever is faster.
@@ -190,6 +195,7 @@ class TorchModel:
             token = torch.ones((1, 1), dtype=torch.int64)
             begin = time.perf_counter()
             self._call(token, past_key_values=cache)  # it may make room in the cache
+            self._leave_attention()
             self.first.setdefault("token", time.perf_counter() - begin)
             begin = time.perf_counter()
             for _ in range(tokens):
@@ -215,8 +221,20 @@ class TorchModel:
             begin = time.perf_counter()
             self._call(numbers, use_cache=True, logits_to_keep=1)
             seconds = time.perf_counter() - begin
+            self._leave_attention()
             self.first.setdefault("prompt", seconds)
             return seconds
+
+    def _leave_attention(self) -> None:
+        """Let transformers compute attention, once the first call has found all attentions."""
+        if self._column != "model_attention":
+            return
+        from cpuaccel.compile.frontend.same_class import plans_of
+
+        sites = plans_of(self._call)._decoder.sites
+        for site in sites.found:
+            vars(site)["kernel"] = None
+        sites._outline = None
 
     def _cache(self, context: int, tokens: int) -> Any:
         if context not in self._caches:

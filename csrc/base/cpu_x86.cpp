@@ -109,9 +109,9 @@ int ask_family() {
   return static_cast<int>(base == 0xf ? base + extended : base);
 }
 
-// The cores of Sapphire and Emerald Rapids do 0.63 multiply-adds of bf16 by vdpbf16ps in the time
-// of one of floats (cpuaccel_bench peaks, on Emerald Rapids without AMX). Cooper Lake, with
-// model 85, and Zen 4 do two.
+// The cores of Sapphire and Emerald Rapids do one multiply-add of bf16 by vdpbf16ps in the time of
+// two of floats (cpuaccel_bench --family peaks, on Emerald Rapids without AMX). Cooper Lake, with
+// model 85, and Zen 4 do two in the time of one.
 bool multiplies_bf16_slowly() {
   constexpr unsigned kSapphireRapids = 143, kEmeraldRapids = 207;
   const unsigned id = signature();

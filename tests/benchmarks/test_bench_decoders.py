@@ -22,7 +22,7 @@ def test_tokens_and_prompts(
     file = tmp_path / "results.json"
     decoders.main(
         [
-            *("--models", "tiny", "--formats", number_format, "--columns", "torch,optimized"),
+            *("--models", "tiny", "--formats", number_format, "--columns", "torch,optimized,model_attention"),
             *("--contexts", "8", "--prompts", "5", "--tokens", "2", "--rounds", "1"),
             *("--json", str(file)),
         ]
@@ -33,5 +33,5 @@ def test_tokens_and_prompts(
         f"tiny {number_format} prompt 5",
     ]
     for row in rows:
-        assert row["times"].keys() == {"torch", "optimized"}
+        assert row["times"].keys() == {"torch", "optimized", "model_attention"}
     assert f"tiny {number_format} at 8: 0 MB" in capsys.readouterr().out
