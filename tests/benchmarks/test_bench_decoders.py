@@ -22,7 +22,14 @@ def test_tokens_and_prompts(
     file = tmp_path / "results.json"
     decoders.main(
         [
-            *("--models", "tiny", "--formats", number_format, "--columns", "torch,optimized,model_attention"),
+            *(
+                "--models",
+                "tiny",
+                "--formats",
+                number_format,
+                "--columns",
+                "torch,optimized,model_attention",
+            ),
             *("--contexts", "8", "--prompts", "5", "--tokens", "2", "--rounds", "1"),
             *("--json", str(file)),
         ]

@@ -287,6 +287,21 @@ def test_other_models_need_example_inputs() -> None:
         cpuaccel.optimize(nn.Linear(2, 2).eval())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_models_of_16_bits_are_compared_with_fp32_too(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(bounds, "HALF_SLACK", 1e-9)
+    model = _model("Gemma 2").to(dtype)
+    fast = cpuaccel.optimize(model, time_budget=0)
+    _tokens(fast, _prompt(tokens=17))
+    found = _plans(fast).differences
+    assert found.keys() == {"prompts", "steps of 1"}
+    for difference in found.values():
+        assert difference.against == "the model in fp32"
+        assert difference.is_within, difference
+
+
 def test_the_reference_of_an_int8_model_leaves_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     torchao = pytest.importorskip("torchao.quantization")
     plain = []

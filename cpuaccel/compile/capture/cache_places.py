@@ -25,7 +25,10 @@ class ReadMask(NamedTuple):
     """What cpuaccel's attention reads of a mask."""
 
     added: Any
-    """A tensor that is added to scores: it broadcasts to N x heads x tokens x positions. Or None."""
+    """A tensor that is added to scores, or None.
+
+    It broadcasts to N x heads x tokens x positions.
+    """
     window: int = -1
     """0: tokens see positions up to their own; more: the last of these; -1: all positions."""
 
