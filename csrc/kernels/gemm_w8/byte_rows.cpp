@@ -120,7 +120,7 @@ class Product {
 
 bool gemm_w8_by_bytes(const GemmW8Call& call, const GemmW8Kernels& kernels) {
   const QgemmWeights& weights = *call.weights;
-  if (call.M > kMostRows || weights.K == 0 ||
+  if (call.M > kMostRows || call.M * kThreeBytes > weights.row().mr || weights.K == 0 ||
       weights.magnitude > std::numeric_limits<int32_t>::max() || !multiplies_bytes(weights)) {
     return false;
   }
