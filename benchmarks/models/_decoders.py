@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+
+from benchmarks import _torchvision
 
 FORMATS = ("fp32", "bf16", "f16", "a16w8", "a8w8", "a16w4", "a8w4")
 """Floats; or codes of 8 or 4 bits for weights (w) under float rows (a16) or rows of 8 bits (a8)."""
@@ -46,6 +49,7 @@ CONFIGS: dict[str, DecoderConfig] = {
 
 def missing() -> str:
     """Return why transformers cannot build the models here, or ""."""
+    _let_torchvision_be_imported()
     try:
         from transformers import LlamaForCausalLM  # noqa: F401
     except Exception as error:  # a torchvision of another torch raises anything
@@ -53,8 +57,15 @@ def missing() -> str:
     return ""
 
 
+def _let_torchvision_be_imported() -> None:
+    """transformers imports torchvision if there is one: let that not fail for want of its ops."""
+    with contextlib.suppress(ImportError):
+        _torchvision.import_torchvision()
+
+
 def build(name: str, layers: int | None = None) -> Any:
     """Return a model in float32; `layers`: the number of its layers, instead of its own."""
+    _let_torchvision_be_imported()
     import transformers
 
     sizes = CONFIGS[name]

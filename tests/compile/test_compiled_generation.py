@@ -50,6 +50,7 @@ def _compiled(way: str, model: Any) -> Any:
 def test_two_graphs_run_all_lengths(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_generation, "TIME_BUDGET", 0.0)
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     cpuaccel.reset_stats()
     model = _model()
     compiled = _compiled(way, _model())
