@@ -50,12 +50,16 @@ def heads_of(query: Tensor, key: Tensor, value: Tensor) -> Heads | None:
     return Heads(query.shape[1], key.shape[1], key.shape[3], key.dtype)
 
 
+def is_sdpa(attend: Any) -> bool:
+    """Say whether an attention function is the one of transformers that calls torch's SDPA."""
+    return attend is _transformers_names.sdpa_attention_forward
+
+
 def kernel_of(
     module: Any, attend: Any, options: Mapping[str, Any], heads: Heads | None
 ) -> Kernel | None:
     """Return what the kernel has to compute in the place of `attend`; None if it cannot."""
-    is_sdpa = attend is _transformers_names.sdpa_attention_forward
-    known = _PLAIN if is_sdpa else _PLAIN | {_SOFT_CAP, _SINKS}
+    known = _PLAIN if is_sdpa(attend) else _PLAIN | {_SOFT_CAP, _SINKS}
     if any(isinstance(each, Tensor) or each for name, each in options.items() if name not in known):
         return None
     scale, cap, sinks = (options.get(name) for name in ("scaling", _SOFT_CAP, _SINKS))
@@ -64,7 +68,7 @@ def kernel_of(
     ):
         return None
     found = Kernel(scale, float(cap or 0), sinks)
-    if is_sdpa:
+    if is_sdpa(attend):
         return found
     # Other callables, such as T5's with a bias by position, know the call that they are in.
     if not inspect.isfunction(attend):

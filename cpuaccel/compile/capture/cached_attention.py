@@ -20,7 +20,7 @@ from torch import Tensor
 
 from cpuaccel import _transformers_names
 from cpuaccel.compile.capture import mask_patterns
-from cpuaccel.compile.capture.attention_function import Heads, Kernel, kernel_of
+from cpuaccel.compile.capture.attention_function import Heads, Kernel, is_sdpa, kernel_of
 from cpuaccel.compile.capture.cache_places import Places, ReadMask, Size
 from cpuaccel.compile.capture.cache_room import (
     layers_in_place,
@@ -88,8 +88,8 @@ class Site:
         if mask is None:
             if self.is_cross or tokens == 1:
                 return ReadMask(None)
-            is_sdpa = self.attend is _transformers_names.sdpa_attention_forward
-            return ReadMask(None, 0) if is_sdpa and self.is_causal and not past else None
+            is_whole = is_sdpa(self.attend) and self.is_causal and not past
+            return ReadMask(None, 0) if is_whole else None
         if not isinstance(mask, Tensor) or mask.dim() != 4:
             return None
         fits = mask.shape[0] in (1, batch) and mask.shape[2:] == (tokens, past + tokens)
@@ -268,7 +268,7 @@ class CachedCall:
         if not isinstance(mask, Tensor):
             return mask
         if id(mask) not in self._floats:
-            self._floats[id(mask)] = _added(mask)
+            self._floats[id(mask)] = mask_patterns.added_to_scores(mask)
         return self._floats[id(mask)]
 
 
@@ -290,13 +290,6 @@ def _fit(query: Tensor, key: Tensor) -> bool:
 
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def _added(mask: Tensor) -> Tensor:
-    """Return a mask as floats that are added to scores."""
-    if mask.dtype != torch.bool:
-        return mask.float()
-    return torch.zeros(mask.shape).masked_fill_(~mask, float("-inf"))
 
 
 def positions_in(cache: Any, tokens: int) -> Tensor:

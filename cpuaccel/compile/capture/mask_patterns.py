@@ -51,8 +51,14 @@ class Pattern:
         """What is added to scores because of padding: floats, N x 1 x 1 x positions."""
         if self.padding is None:
             return None
-        padding = self.padding[:, None, None, :]
-        return torch.zeros(padding.shape).masked_fill_(~padding, float("-inf"))
+        return added_to_scores(self.padding[:, None, None, :])
+
+
+def added_to_scores(mask: Tensor) -> Tensor:
+    """Return a mask as floats that are added to scores."""
+    if mask.dtype != torch.bool:
+        return mask.float()
+    return torch.zeros(mask.shape).masked_fill_(~mask, float("-inf"))
 
 
 def made(mask: Any) -> Any:

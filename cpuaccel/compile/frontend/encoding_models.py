@@ -6,7 +6,6 @@ gets one of ones. The result is used as the model is (`same_class.py`).
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any
 
@@ -135,15 +134,12 @@ class EncoderPlans(same_class.Plans):
 
     def _exact(self, method: str, given: dict[str, Any], _: float) -> dict[str, Any] | None:
         """Return the output of a copy of the model in fp32 or float64; None if it has none."""
-        halves = self.model.dtype in (torch.bfloat16, torch.float16)
-        dtype = torch.float32 if halves else torch.float64
+        dtype = torch.float32 if self.is_of_16_bits else torch.float64
         cast = {name: _cast(each, dtype) for name, each in given.items()}
-        try:
-            wide = copy.deepcopy(self.model).to(dtype)
-            return {"output": getattr(wide, method)(**cast)}
-        except Exception as error:  # torchao's layers take no float64
-            _log.logger.info("optimize: no reference of more digits: %s", _log.first_line(error))
-            return None
+        found: dict[str, Any] | None = self._by_copy(
+            dtype, lambda wide: {"output": getattr(wide, method)(**cast)}
+        )
+        return found
 
 
 _CACHES = ("cache", "past_key_values")

@@ -8,7 +8,6 @@ captured; the captures do not depend on the cache.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 from contextlib import AbstractContextManager
@@ -305,19 +304,20 @@ class GenerationPlans(same_class.Plans):
         Attention with few queries rounds nothing to 16 bits. So it may be further from the model
         than a bound for rounding allows, and nearer to what the model means.
         """
-        halves = self.model.dtype in (torch.bfloat16, torch.float16)
-        if not halves or 4 * sum(each.numel() for each in self.model.parameters()) > _MOST_EXACT:
+        floats = sum(each.numel() for each in self.model.parameters())
+        if not self.is_of_16_bits or 4 * floats > _MOST_EXACT:
             return None
-        try:
+
+        def results(wide: Any) -> dict[str, Any]:
             cache = self._copy_of(before)
             for layer in cache.layers:
                 if isinstance(layer.keys, Tensor) and layer.keys.is_floating_point():
                     layer.keys, layer.values = layer.keys.float(), layer.values.float()
-            output = _output_of(copy.deepcopy(self.model).float(), given, cache)
+            output = _output_of(wide, given, cache)
             return {"logits": output.logits, "cache": self._tensors_of(cache)}
-        except Exception as error:  # a model may hold anything
-            _log.logger.info("optimize: no reference of more digits: %s", _log.first_line(error))
-            return None
+
+        found: dict[str, Any] | None = self._by_copy(torch.float32, results)
+        return found
 
     def _compare(
         self, key: Any, given: Arguments, before: Any, output: Any, disk: DecoderCache | None

@@ -12,6 +12,7 @@ import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -138,6 +139,22 @@ class Plans(ABC):
                 _log.logger.warning("optimize: the model runs from now on: %s", self._gave_up)
             self._reset()
 
+    @property
+    def is_of_16_bits(self) -> bool:
+        """Whether the model's floats are bf16 or fp16."""
+        return self.model.dtype in (torch.bfloat16, torch.float16)
+
+    def _by_copy(self, dtype: torch.dtype, results: Callable[[Any], Any]) -> Any:
+        """Return what `results` makes of a copy of the model in fp32 or float64; None if it fails.
+
+        torchao's layers take no float64, and a model may hold anything.
+        """
+        try:
+            return results(copy.deepcopy(self.model).to(dtype))
+        except Exception as error:
+            _log.logger.info("optimize: no reference of more digits: %s", _log.first_line(error))
+            return None
+
     def _difference(
         self, what: str, found: Any, expected: Any, exact: Any = lambda error: None
     ) -> Difference:
@@ -145,8 +162,7 @@ class Plans(ABC):
 
         `exact`: as in `compare`.
         """
-        halves = self.model.dtype in (torch.bfloat16, torch.float16)
-        arithmetic = "bf16" if halves else "fp32"
+        arithmetic = "bf16" if self.is_of_16_bits else "fp32"
         if quantized_models.has_int8_rows(self.model):
             arithmetic = "int8"
         difference = compare(found, expected, arithmetic, exact)
