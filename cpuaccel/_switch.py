@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cpuaccel import _engine_state, _log, matmul, memory
+from cpuaccel import _engine_state, _log, _tuning_cache, config, matmul, memory
 from cpuaccel._engine_state import is_enabled
 from cpuaccel._inductor import hook
 from cpuaccel._native import load, native
@@ -33,6 +33,8 @@ def enable() -> None:
             _engine_state.set_switch_error(message)
             raise RuntimeError(message) from error
         matmul.install(module)
+        if config.get("learn"):
+            _tuning_cache.load()
         memory.install(module)
         hook.install()
         for fix in _torch_fixes():

@@ -19,13 +19,15 @@ def stats() -> dict[str, Any]:
     `primitive_cache` (capacity, size, hits, misses, evictions, bytes), `weight_cache` (the same, in
     bytes, and stale: weights that had changed), `kept_weights` (likewise, for packed weights of
     linear layers of compiled graphs without oneDNN), `index_cache` (likewise, for transposed
-    graphs), `graph_cache` (likewise, for plans of regions; bytes: packed weights) and `memory`
-    (packed_weight_bytes). All are empty if cpuaccel._C was never loaded.
+    graphs), `graph_cache` (likewise, for plans of regions; bytes: packed weights), `memory`
+    (packed_weight_bytes) and `learning` (on; chosen and open: problems whose kernel calls have
+    learned or still learn; probes and probe_seconds, in CPU time). All are empty if cpuaccel._C was
+    never loaded.
     """
     native = _native.native()
     if native is None:
         kinds = ("calls", "prepacks", "fallbacks", "primitive_cache", "weight_cache")
-        caches = ("kept_weights", "index_cache", "graph_cache", "memory")
+        caches = ("kept_weights", "index_cache", "graph_cache", "memory", "learning")
         return {kind: {} for kind in (*kinds, *caches)}
     return native.stats()
 

@@ -1,8 +1,9 @@
 """The table of measured costs that decides which library computes matrix products on this CPU.
 
 `matmul.csv` beside this module has rows for CPUs that were measured. `python -m cpuaccel tune`
-measures this CPU and writes a file of the same format, whose rows come first. A CPU without rows
-uses torch's own kernels.
+measures this CPU and writes a file of the same format, whose rows come first. Rows that were
+measured on another CPU suggest a library, and calls learn which one is the fastest
+(csrc/base/learned_choice.h); a CPU without rows begins with torch's own kernels.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TABLE = Path(__file__).with_name("matmul.csv")
 DTYPES = ("float32", "bfloat16", "float16")
 PROVIDERS = ("cpuaccel", "onednn", "intree")
 _ARM = ("neon", "dotprod", "i8mm", "sve")
-ISAS = ("avx2", "avx512", *_ARM)
+ISAS = ("avx2", "avx512", "amx", *_ARM)
 _NO_LIMIT = 2**62
 
 
@@ -33,8 +34,9 @@ class MatmulRow:
     """Products of up to `max_M` rows and `max_work` multiply-adds (0: any) run on `provider`.
 
     The first row that matches wins. `vendor` is CPUID's vendor, on Arm the name of the core, or *
-    for any. `isa` is avx2, avx512 or one of the ISAs of Arm. `speedup` is the measured one over
-    torch's kernel, and `measured` says where it was measured.
+    for any. `isa` is avx2, avx512, amx (which has AVX-512, too) or one of the ISAs of Arm.
+    `speedup` is the measured one over torch's kernel. `measured` says how it was measured; in the
+    rows of the package it begins with the core, such as "Zen 4, ".
     """
 
     vendor: str
@@ -96,16 +98,21 @@ def install(module: Native) -> None:
     """Pass the rows for this machine to the C++ module."""
     module.set_matmul_rows(
         [
-            (row.dtype, row.max_M or _NO_LIMIT, row.max_work or _NO_LIMIT, row.provider)
-            for row in _rows(_machine(module))
+            (row.dtype, row.max_M or _NO_LIMIT, row.max_work or _NO_LIMIT, row.provider, here)
+            for row, here in _rows(module)
         ]
     )
+
+
+def where_measured(module: Native) -> dict[str, bool]:
+    """Return where the rows for this machine were measured, and whether that was on its core."""
+    return {row.measured: here for row, here in _rows(module)}
 
 
 def _machine(module: Native) -> tuple[str, str]:
     isa = module.isa()
     if isa.startswith("avx512"):
-        return module.cpu_vendor(), "avx512"
+        return module.cpu_vendor(), "amx" if module.has_amx_arithmetic() else "avx512"
     if isa.startswith("sve"):
         isa = "sve"
     if isa in _ARM:
@@ -113,15 +120,21 @@ def _machine(module: Native) -> tuple[str, str]:
     return module.cpu_vendor(), "avx2"
 
 
-def _rows(machine: tuple[str, str]) -> list[MatmulRow]:
-    found: list[MatmulRow] = []
+def _rows(module: Native) -> list[tuple[MatmulRow, bool]]:
+    """Return the rows for this machine, and whether each was measured on its core."""
+    core = module.cpu_core()
+    found: list[tuple[MatmulRow, bool]] = []
     for path in (own_table(), TABLE):
         try:
-            found += read(path)
+            rows = read(path)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
             message = f"cpuaccel ignores a table of matrix products: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
-    vendor, isa = machine
-    return [row for row in found if row.vendor in (vendor, "*") and row.isa == isa]
+            continue
+        for row in rows:
+            is_here = path != TABLE or (core != "" and row.measured.startswith(f"{core}, "))
+            found.append((row, is_here))
+    vendor, isa = _machine(module)
+    return [each for each in found if each[0].vendor in (vendor, "*") and each[0].isa == isa]

@@ -28,6 +28,8 @@ pytest_plugins = ["_crashes"]
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # First calls make their captures, in processes that tests start too. cpuaccel reads this once.
 os.environ["CPUACCEL_CAPTURE_CACHE_MIB"] = "0"
+# What runs must not depend on the tests before, or on how busy the machine is.
+os.environ["CPUACCEL_LEARN"] = "0"
 
 import _no_torchvision  # noqa: E402, F401
 import _without_torch_ao  # noqa: E402

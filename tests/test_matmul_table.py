@@ -40,7 +40,10 @@ def test_the_table_of_the_package_is_sound() -> None:
     ("change", "message"),
     [
         ({"dtype": "float64"}, "dtype: expected one of float32, bfloat16, float16, got 'float64'"),
-        ({"isa": "sse"}, "isa: expected one of avx2, avx512, neon, dotprod, i8mm, sve, got 'sse'"),
+        (
+            {"isa": "sse"},
+            "isa: expected one of avx2, avx512, amx, neon, dotprod, i8mm, sve, got 'sse'",
+        ),
         ({"provider": "mkl"}, "provider: expected one of cpuaccel, onednn, intree, got 'mkl'"),
         ({"max_M": -1}, "max_M: expected 0 (any) or more, got -1"),
     ],

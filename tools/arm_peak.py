@@ -10,18 +10,23 @@ so the result is an upper bound. Exits with 1 if a row is below its limit on one
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import pathlib
 import re
-import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mca import output
+from loop_share import (
+    Architecture,
+    Instruction,
+    Share,
+    cycles,
+    find_loop,
+    find_object,
+    products,
+    report,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PASSES = 200
 
 
 @dataclass
@@ -169,98 +174,52 @@ ROWS = [
     ),
 ]
 
-FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)
-INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t([a-z][\w.]*)\t?((?:(?! *//)[^<\n])*)", re.M)
-BRANCHES = re.compile(r"(?:b\.\w+|b|cbn?z|tbn?z)$")
+
+def rewritten(instruction: Instruction) -> str:
+    """The operands of an instruction, as llvm-mca shall read them."""
+    if instruction.name in ("ucvtf", "scvtf"):
+        # llvm-mca 19 takes conversions that divide by a power of two for cheaper.
+        return instruction.operands.split(", #")[0]
+    return instruction.operands
 
 
-@dataclass
-class Instruction:
-    """One line of a disassembly."""
-
-    address: int
-    name: str
-    operands: str
-
-    def target(self) -> int | None:
-        """The target address if it is a branch."""
-        return int(self.operands.split()[-1], 16) if BRANCHES.match(self.name) else None
-
-    def products(self, core: Core) -> int:
-        """Its multiply-adds on ``core``."""
-        count = PRODUCTS.get(self.name, (0, ""))[0]
-        return count * (core.sve_bits // 128 if self.operands.startswith("z") else 1)
+ARM = Architecture(
+    "aarch64-linux-gnu-objdump",
+    re.compile(r"^ *([0-9a-f]+):\t([a-z][\w.]*)\t?((?:(?! *//)[^<\n])*)", re.M),
+    re.compile(r"(?:b\.\w+|b|cbn?z|tbn?z)$"),
+    ("-mtriple=aarch64", "-mattr=+sve,+bf16,+i8mm", "-dispatch=8"),
+    rewritten,
+)
 
 
-Loop = list[Instruction]
+def products_of(instruction: Instruction, core: Core) -> int:
+    """The multiply-adds of an instruction on ``core``."""
+    count = PRODUCTS.get(instruction.name, (0, ""))[0]
+    return count * (core.sve_bits // 128 if instruction.operands.startswith("z") else 1)
 
 
-def innermost_loops(body: str) -> Iterator[Loop]:
-    """The loops of a function that contain no other loop."""
-    code = [Instruction(int(m[1], 16), m[2], m[3].strip()) for m in INSTRUCTION.finditer(body)]
-    spans = []
-    for instruction in code:
-        target = instruction.target()
-        if target is not None and code[0].address <= target <= instruction.address:
-            spans.append((target, instruction.address))
-    for begin, end in spans:
-        if not any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in spans):
-            yield [i for i in code if begin <= i.address <= end]
-
-
-def find_loop(disassembly: str, symbol: str, names: Collection[str]) -> Loop:
-    """The loop with the most instructions in ``names``, among functions that match ``symbol``."""
-    best: tuple[int, Loop] = (0, [])
-    for match in FUNCTION.finditer(disassembly):
-        if re.search(symbol, match[1]):
-            for loop in innermost_loops(match[2]):
-                best = max(best, (sum(i.name in names for i in loop), loop), key=lambda b: b[0])
-    if best[0] == 0:
-        raise SystemExit(f"arm_peak: no loop with {' or '.join(sorted(names))} in {symbol!r}")
-    return best[1]
-
-
-def cycles(mca: str, loop: Loop, core: Core) -> float:
-    """Cycles of one pass of the loop."""
-    lines = [".Lbegin:"]
-    for instruction in loop:
-        operands = instruction.operands
-        if instruction.target() is not None:
-            operands = " ".join([*operands.split()[:-1], ".Lbegin"])
-        elif instruction.name in ("ucvtf", "scvtf"):
-            # llvm-mca 19 takes conversions that divide by a power of two for cheaper.
-            operands = operands.split(", #")[0]
-        lines.append(f"\t{instruction.name}\t{operands}")
-    command = [mca, "-mtriple=aarch64", f"-mcpu={core.name}", "-mattr=+sve,+bf16,+i8mm"]
-    command += ["-dispatch=8", f"-iterations={PASSES}", "-json"]
-    report = json.loads(output(command, text="\n".join(lines) + "\n"))
-    return float(report["CodeRegions"][0]["SummaryView"]["TotalCycles"]) / PASSES
-
-
-def rate(mca: str, row: Row, disassembly: str, core: Core) -> tuple[float, int]:
+def rate(row: Row, disassembly: str, core: Core) -> tuple[float, int]:
     """Multiply-adds per cycle, and the peak of the instruction that computes them."""
-    loop = find_loop(disassembly, row.symbol, row.products)
-    products = [i for i in loop if i.name in row.products]
-    kind = PRODUCTS[products[0].name][1]
-    for_one = cycles(mca, loop, core) / sum(i.products(core) for i in products)
+    loop = find_loop(ARM, disassembly, row.symbol, row.products)
+    multiplying = products(loop, row.products)
+    kind = PRODUCTS[multiplying[0].name][1]
+    for_one = cycles(ARM, loop, core.name) / sum(products_of(i, core) for i in multiplying)
     if row.converts:
-        converting = find_loop(disassembly, row.converts, {"bfcvtn", "bfcvtn2"})
+        converting = find_loop(ARM, disassembly, row.converts, {"bfcvtn", "bfcvtn2"})
         floats = 4 * sum(i.name.startswith("bfcvtn") for i in converting)
-        for_one += cycles(mca, converting, core) / floats / row.reuse
+        for_one += cycles(ARM, converting, core.name) / floats / row.reuse
     return 1 / for_one, core.peaks[kind]
 
 
-def tools() -> tuple[str, str]:
-    """The paths of llvm-mca and objdump."""
-    mca = shutil.which(os.environ.get("LLVM_MCA", "llvm-mca-19"))
-    if mca is None:
-        raise SystemExit("arm_peak: no llvm-mca-19: install llvm-19, or set LLVM_MCA to a newer")
-    objdump = shutil.which("aarch64-linux-gnu-objdump")
-    if objdump is None:
-        raise SystemExit(
-            "arm_peak: aarch64-linux-gnu-objdump is not on the PATH; install binutils for aarch64"
-        )
-    return mca, objdump
+def shares(build: pathlib.Path) -> Iterator[Share]:
+    """What each row does on each core."""
+    for row in ROWS:
+        path = find_object(build, row.family, row.source, "make aarch64-kernels")
+        disassembly = ARM.disassembly(path)
+        for core in CORES:
+            done, peak = rate(row, disassembly, core)
+            name = f"{row.family} {row.source} {row.name}"
+            yield Share(name, core.name, done, peak, row.limit)
 
 
 def main() -> None:
@@ -273,25 +232,7 @@ def main() -> None:
         default=ROOT / "build/aarch64-kernels",
         help="folder of the cross build (default: build/aarch64-kernels)",
     )
-    build: pathlib.Path = parser.parse_args().build
-    mca, objdump = tools()
-    failed = False
-    print(f"{'kernel':<36}{'core':<14}{'MAC/cycle':>10}{'peak':>6}{'share':>8}{'limit':>8}")
-    for row in ROWS:
-        objects = list(build.glob(f"**/{row.family}/{row.source}.cpp.o"))
-        if len(objects) != 1:
-            missing = f"{build} has no object of {row.family}/{row.source}"
-            raise SystemExit(f"arm_peak: {missing}; run make aarch64-kernels first")
-        disassembly = output([objdump, "-d", "-C", "--no-show-raw-insn", str(objects[0])])
-        name = f"{row.family} {row.source} {row.name}"
-        for core in CORES:
-            done, peak = rate(mca, row, disassembly, core)
-            low = done / peak < row.limit
-            failed = failed or low
-            share = f"{done / peak:>8.1%}{row.limit:>8.0%}{'  below' if low else ''}"
-            print(f"{name:<36}{core.name:<14}{done:>10.2f}{peak:>6}{share}")
-    if failed:
-        raise SystemExit(1)
+    report(shares(parser.parse_args().build))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from rich.console import Console
 import cpuaccel
 from cpuaccel import _engine_state, _native, _shim, config, memory
 from cpuaccel._cli.rich_table import table
+from cpuaccel._explain.choices import choices_footer
 
 
 def print_info(console: Console) -> None:
@@ -44,7 +45,9 @@ def facts() -> Iterable[tuple[str, str]]:
     yield "torch.ao's quantized tensors", "yes" if build.get("quantized_tensors") else "no"
     yield "compiler", str(build.get("compiler"))
     yield "CPU features", " ".join(native.cpu_features())
+    yield "core", native.cpu_core() or f"not known, of {native.cpu_vendor() or 'no known vendor'}"
     yield "ISA in use", native.isa()
+    yield "matrix products", "; ".join(choices_footer(native))
 
 
 def _settings() -> Iterable[tuple[str, ...]]:

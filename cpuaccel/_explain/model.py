@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from cpuaccel import _engine_state, _native
 from cpuaccel._compat import OpOverload, OpOverloadPacket
+from cpuaccel._explain.choices import choices_footer
 from cpuaccel._explain.compiled import compiled_rows, optimized_footer
 from cpuaccel._explain.explanation import Explanation, Row
 from cpuaccel._explain.fused import fused_footer, fused_rows, is_fused
@@ -227,6 +228,7 @@ def _footer() -> Iterator[str]:
     stats = native.stats()
     yield f"Calls in this process: {_counts(stats['calls'])}."
     yield f"Fallbacks to torch: {_counts(stats['fallbacks'])}."
+    yield from choices_footer(native)
     if native.isa() in _SATURATING and "avx2" in ISAS:
         yield (
             "This CPU has no VNNI, or CPUACCEL_MAX_ISA disables it. Calls whose activations use all"

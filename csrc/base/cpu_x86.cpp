@@ -44,6 +44,59 @@ unsigned signature() {
   return __get_cpuid(1, &r.eax, &r.ebx, &r.ecx, &r.edx) != 0 ? r.eax : 0;
 }
 
+// Cores by what CPUID reports, the first row that matches: from Linux' lists of models
+// (arch/x86/include/asm/intel-family.h, arch/x86/kernel/cpu/amd.c).
+struct CoreRow {
+  const char* vendor;
+  int family;
+  unsigned first_model, last_model;
+  const char* core;
+  unsigned first_stepping = 0;
+};
+constexpr const char* kAmd = "AuthenticAMD";
+constexpr const char* kIntel = "GenuineIntel";
+constexpr std::array kCores{
+    CoreRow{kAmd, 0x17, 0x00, 0x2f, "Zen"},
+    CoreRow{kAmd, 0x17, 0x30, 0xff, "Zen 2"},
+    CoreRow{kAmd, 0x19, 0x10, 0x1f, "Zen 4"},
+    CoreRow{kAmd, 0x19, 0x60, 0x7f, "Zen 4"},
+    CoreRow{kAmd, 0x19, 0xa0, 0xaf, "Zen 4"},
+    CoreRow{kAmd, 0x19, 0x00, 0xff, "Zen 3"},
+    CoreRow{kAmd, 0x1a, 0x00, 0xff, "Zen 5"},
+    CoreRow{kIntel, 6, 0x3c, 0x3c, "Haswell"},
+    CoreRow{kIntel, 6, 0x3f, 0x3f, "Haswell"},
+    CoreRow{kIntel, 6, 0x45, 0x46, "Haswell"},
+    CoreRow{kIntel, 6, 0x3d, 0x3d, "Broadwell"},
+    CoreRow{kIntel, 6, 0x47, 0x47, "Broadwell"},
+    CoreRow{kIntel, 6, 0x4f, 0x4f, "Broadwell"},
+    CoreRow{kIntel, 6, 0x56, 0x56, "Broadwell"},
+    CoreRow{kIntel, 6, 0x4e, 0x4e, "Skylake"},
+    CoreRow{kIntel, 6, 0x5e, 0x5e, "Skylake"},
+    CoreRow{kIntel, 6, 0x8e, 0x8e, "Skylake"},  // Kaby to Comet Lake have its cores
+    CoreRow{kIntel, 6, 0x9e, 0x9e, "Skylake"},
+    CoreRow{kIntel, 6, 0xa5, 0xa6, "Skylake"},
+    CoreRow{kIntel, 6, 0x55, 0x55, "Cooper Lake", 10},
+    CoreRow{kIntel, 6, 0x55, 0x55, "Cascade Lake", 5},
+    CoreRow{kIntel, 6, 0x55, 0x55, "Skylake-SP"},
+    CoreRow{kIntel, 6, 0x6a, 0x6c, "Ice Lake"},
+    CoreRow{kIntel, 6, 0x7d, 0x7e, "Ice Lake"},
+    CoreRow{kIntel, 6, 0xa7, 0xa7, "Ice Lake"},  // Rocket Lake
+    CoreRow{kIntel, 6, 0x8c, 0x8d, "Tiger Lake"},
+    CoreRow{kIntel, 6, 0x8f, 0x8f, "Sapphire Rapids"},
+    CoreRow{kIntel, 6, 0xcf, 0xcf, "Emerald Rapids"},
+    CoreRow{kIntel, 6, 0xad, 0xae, "Granite Rapids"},
+    CoreRow{kIntel, 6, 0xaf, 0xaf, "Sierra Forest"},
+    CoreRow{kIntel, 6, 0x97, 0x97, "Alder Lake"},
+    CoreRow{kIntel, 6, 0x9a, 0x9a, "Alder Lake"},
+    CoreRow{kIntel, 6, 0xbe, 0xbe, "Gracemont"},
+    CoreRow{kIntel, 6, 0xb7, 0xb7, "Raptor Lake"},
+    CoreRow{kIntel, 6, 0xba, 0xba, "Raptor Lake"},
+    CoreRow{kIntel, 6, 0xbf, 0xbf, "Raptor Lake"},
+    CoreRow{kIntel, 6, 0xaa, 0xac, "Meteor Lake"},
+    CoreRow{kIntel, 6, 0xc5, 0xc6, "Arrow Lake"},
+    CoreRow{kIntel, 6, 0xbd, 0xbd, "Lunar Lake"},
+};
+
 bool bit(unsigned word, int index) { return (word >> index & 1) != 0; }
 
 struct FeatureRow {
@@ -109,18 +162,27 @@ int ask_family() {
   return static_cast<int>(base == 0xf ? base + extended : base);
 }
 
-// The cores of Sapphire and Emerald Rapids do one multiply-add of bf16 by vdpbf16ps in the time of
-// two of floats (cpuaccel_bench --family peaks, on Emerald Rapids without AMX). Cooper Lake, with
-// model 85, and Zen 4 do two in the time of one.
-bool multiplies_bf16_slowly() {
-  constexpr unsigned kSapphireRapids = 143, kEmeraldRapids = 207;
+std::string ask_core() {
   const unsigned id = signature();
-  const unsigned model = (id >> 4 & 0xf) + (id >> 12 & 0xf0);
-  return cpu_vendor() == "GenuineIntel" && cpu_family() == 6 &&
-         (model == kSapphireRapids || model == kEmeraldRapids);
+  const unsigned model = (id >> 4 & 0xf) + (id >> 12 & 0xf0), stepping = id & 0xf;
+  const std::string vendor = ask_vendor();
+  const int family = ask_family();
+  for (const auto& row : kCores) {
+    if (vendor == row.vendor && family == row.family && model >= row.first_model &&
+        model <= row.last_model && stepping >= row.first_stepping) {
+      return row.core;
+    }
+  }
+  return {};
 }
 
-std::string ask_core() { return {}; }
+// The cores of Sapphire and Emerald Rapids do one multiply-add of bf16 by vdpbf16ps in the time of
+// two of floats (cpuaccel_bench --family peaks, on Emerald Rapids without AMX). Cooper Lake and
+// Zen 4 do two in the time of one.
+bool multiplies_bf16_slowly() {
+  const std::string core = ask_core();
+  return core == "Sapphire Rapids" || core == "Emerald Rapids";
+}
 
 bool bytes_multiply_exactly() { return isa_usable(Isa::avx512_vnni) || isa_usable(Isa::avx_vnni); }
 

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
+#include <utility>
 
 #include "base/amx.h"
 #include "base/cpu.h"
@@ -38,6 +40,19 @@ const IsaState& state_of(Isa isa) {
 bool there_and_allowed(Isa isa) {
   const IsaState& state = state_of(isa);
   return state.named <= max_isa() && state.there;
+}
+
+struct CpuNames {
+  std::string vendor, core;
+};
+
+// Null: those of this CPU. Replaced ones stay, because callers may hold their texts.
+std::atomic<const CpuNames*> g_other_names{nullptr};
+
+const CpuNames& names() {
+  static const CpuNames here{ask_vendor(), ask_core()};
+  const CpuNames* const other = g_other_names.load(std::memory_order_acquire);
+  return other != nullptr ? *other : here;
 }
 
 }  // namespace
@@ -105,19 +120,21 @@ bool has_amx_arithmetic() { return there_and_allowed(Isa::amx); }
 
 bool has_fp16_arithmetic() { return isa_usable(Isa::fp16); }
 
-const std::string& cpu_vendor() {
-  static const std::string vendor = ask_vendor();
-  return vendor;
-}
+const std::string& cpu_vendor() { return names().vendor; }
 
 int cpu_family() {
   static const int family = ask_family();
   return family;
 }
 
-const std::string& cpu_core() {
-  static const std::string core = ask_core();
-  return core;
+const std::string& cpu_core() { return names().core; }
+
+void set_cpu_names(std::string vendor, std::string core) {
+  const bool is_this_cpu = vendor.empty();
+  g_other_names.store(
+      is_this_cpu ? nullptr
+                  : std::make_unique<CpuNames>(std::move(vendor), std::move(core)).release(),
+      std::memory_order_release);
 }
 
 }  // namespace cpuaccel

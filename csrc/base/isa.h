@@ -93,8 +93,12 @@ CPUACCEL_API const std::string& cpu_vendor();
 // CPUID's base plus extended family, such as 0x19 of Zen 3 and Zen 4; 0 on other architectures.
 CPUACCEL_API int cpu_family();
 
-// "neoverse-v1" and so on; empty on x86 and for cores that are not listed here.
+// "neoverse-v1", "Zen 4" and so on; empty for cores that are not listed here.
 CPUACCEL_API const std::string& cpu_core();
+
+// Makes cpu_vendor() and cpu_core() return these, so that tables choose as on another CPU; "" for
+// those of this CPU. For tests. What a running process has chosen already stays.
+CPUACCEL_API void set_cpu_names(std::string vendor, std::string core);
 
 // Names of the CPU features that matter to the kernels, for diagnostics.
 CPUACCEL_API std::vector<std::string> cpu_features();

@@ -67,6 +67,7 @@ void enable() {
 #endif
   cap_isa();
   set_deterministic(is_on("CPUACCEL_DETERMINISTIC", false));
+  set_learn(is_on("CPUACCEL_LEARN", true));
   set_cache_capacities();
   register_overrides();
 }

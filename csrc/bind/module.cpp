@@ -17,6 +17,7 @@
 
 #include "base/counters.h"
 #include "base/isa.h"
+#include "base/learned_choice.h"
 #include "base/log.h"
 #include "base/plugin.h"
 #include "base/team.h"
@@ -99,18 +100,18 @@ at::ScalarType matmul_type_by_name(const std::string& name) {
       "matmul rows: dtype: expected float32, bfloat16 or float16, but got '" + name + "'");
 }
 
-// Rows of (dtype, max_M, max_work, provider).
-using NamedRow = std::tuple<std::string, int64_t, int64_t, std::string>;
+// Rows of (dtype, max_M, max_work, provider, measured_here).
+using NamedRow = std::tuple<std::string, int64_t, int64_t, std::string, bool>;
 
 void set_matmul_rows(const std::vector<NamedRow>& named) {
   std::vector<ops::MatmulRow> rows;
-  for (const auto& [type, max_M, max_work, name] : named) {
+  for (const auto& [type, max_M, max_work, name, measured_here] : named) {
     const auto provider = matmul_provider_by_name(name);
     if (!provider) {
       throw std::invalid_argument(
           "matmul rows: provider: expected cpuaccel, onednn or intree, but got '" + name + "'");
     }
-    rows.push_back({matmul_type_by_name(type), max_M, max_work, *provider});
+    rows.push_back({matmul_type_by_name(type), max_M, max_work, *provider, measured_here});
   }
   ops::set_matmul_rows(std::move(rows));
 }
@@ -138,18 +139,38 @@ void set_primitive_cache_capacity(int64_t capacity) {
 #endif
 }
 
+// Of plans' layers and of learned choices, whose keys begin with "learned".
 std::map<std::string, int> tuning_results() {
+  auto results = learned_results();
 #ifdef CPUACCEL_HAS_ONEDNN
-  return dnnl_layer::tuning_results();
-#else
-  return {};
+  results.merge(dnnl_layer::tuning_results());
 #endif
+  return results;
 }
 
-void set_tuning_results([[maybe_unused]] std::map<std::string, int> results) {
+void set_tuning_results(std::map<std::string, int> results) {
+  std::map<std::string, int> learned;
+  for (auto next = results.begin(); next != results.end();) {
+    const auto each = next++;
+    if (each->first.starts_with("learned ")) {
+      learned.insert(results.extract(each));
+    }
+  }
+  set_learned_results(std::move(learned));
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::set_tuning_results(std::move(results));
 #endif
+}
+
+py::dict learning_stats_as_dict() {
+  const auto stats = learning_stats();
+  py::dict result;
+  result["on"] = learning();
+  result["chosen"] = stats.chosen;
+  result["open"] = stats.open;
+  result["probes"] = stats.probes;
+  result["probe_seconds"] = stats.probe_seconds;
+  return result;
 }
 
 py::dict primitive_cache_stats() {
@@ -237,6 +258,7 @@ py::dict all_stats() {
   result["kept_weights"] = cache_stats(ops::PackedWeightCache::instance().stats());
   result["index_cache"] = cache_stats(ops::index_cache().stats());
   result["memory"] = memory;
+  result["learning"] = learning_stats_as_dict();
   return result;
 }
 
@@ -340,6 +362,11 @@ PYBIND11_MODULE(_C, module) {
   module.def("overridden_ops", &overridden_ops);
   module.def("overridden_kernels", &overridden_kernels);
   module.def("set_deterministic", &set_deterministic, py::arg("on"));
+  module.def("set_learn", &set_learn, py::arg("on"));
+  module.def("set_cpu", &set_cpu, py::arg("names"));
+  module.def("set_learning_share", &set_learning_share, py::arg("share"),
+             "The part of the CPU time that probes of learned choices may take: 0.01 unless set.");
+  module.def("clear_learned_choices", &clear_learned_choices);
   module.def("set_teams", &set_teams, py::arg("on"));
   module.def("teams_opened", &teams_opened);
   module.def("tuning_results", &tuning_results);
@@ -378,6 +405,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("fastmath_on", &ops::fastmath_on);
   module.def("has_bf16_arithmetic", &has_bf16_arithmetic);
   module.def("has_fp16_arithmetic", &has_fp16_arithmetic);
+  module.def("has_amx_arithmetic", &has_amx_arithmetic);
   module.def("packed_convolution_fallback_reason", &ops::convolution_fallback_reason);
   module.def("rounds_while_packing", &ops::rounds_while_packing);
   module.def("set_matmul_rows", &set_matmul_rows, py::arg("rows"));

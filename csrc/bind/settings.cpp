@@ -1,9 +1,11 @@
 #include "bind/settings.h"
 
+#include <atomic>
 #include <optional>
 #include <stdexcept>
 
 #include "base/isa.h"
+#include "base/learned_choice.h"
 
 #ifdef CPUACCEL_HAS_ONEDNN
 #include "dnnl/api.h"
@@ -11,6 +13,16 @@
 #endif
 
 namespace cpuaccel {
+namespace {
+
+std::atomic<bool> g_deterministic{false}, g_learns{true};
+
+void update_learning() {
+  set_learning(g_learns.load(std::memory_order_relaxed) &&
+               !g_deterministic.load(std::memory_order_relaxed));
+}
+
+}  // namespace
 
 void set_max_isa_by_name(const std::string& name) {
   const auto isa = name == "auto" ? std::optional(kNewestIsa) : parse_isa(name);
@@ -30,10 +42,23 @@ void set_max_isa_by_name(const std::string& name) {
 #endif
 }
 
-void set_deterministic([[maybe_unused]] bool on) {
+void set_deterministic(bool on) {
 #ifdef CPUACCEL_HAS_ONEDNN
   dnnl_layer::set_tuning_enabled(!on);
 #endif
+  g_deterministic.store(on, std::memory_order_relaxed);
+  update_learning();
+}
+
+void set_learn(bool on) {
+  g_learns.store(on, std::memory_order_relaxed);
+  update_learning();
+}
+
+void set_cpu(const std::string& names) {
+  const size_t space = names.find(' ');
+  set_cpu_names(names.substr(0, space),
+                space == std::string::npos ? std::string() : names.substr(space + 1));
 }
 
 }  // namespace cpuaccel

@@ -16,6 +16,7 @@
 #include "ops/attention.h"
 #include "ops/data_type.h"
 #include "ops/kernel_call.h"
+#include "ops/learning.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
 #include "ops/torch_compat/cpu_kernels.h"
@@ -49,6 +50,9 @@ constexpr std::array kMeasured{
              1, 1},
 };
 
+// Suggested elsewhere on x86: the most queries of all rows. Calls learn which kernel is faster.
+constexpr Measured kElsewhere{[] { return true; }, 8, 16};
+
 // Null: this CPU was not measured.
 const Measured* measured_here() {
   const auto* const found = std::ranges::find_if(
@@ -79,8 +83,8 @@ bool serves_heads(const at::Tensor& query, const at::Tensor& key) {
          query.size(3) == key.size(3);
 }
 
-// The reason for a fallback to torch, or null.
-const char* fallback_reason(const Operands& of, double dropout_p) {
+// The reason why cpuaccel's kernel cannot compute it, or null.
+const char* unsupported_reason(const Operands& of, double dropout_p) {
   const auto& [query, key, value, mask] = of;
   const at::ScalarType type = query.scalar_type();
   if (key.scalar_type() != type || value.scalar_type() != type) {
@@ -93,10 +97,6 @@ const char* fallback_reason(const Operands& of, double dropout_p) {
   if (!is_plain(query) || !is_plain(key) || !is_plain(value) || dropout_p != 0.0 ||
       !serves_heads(query, key) || !serves_heads(query, value) || key.sizes() != value.sizes()) {
     return "unsupported shapes or dropout";
-  }
-  if (const char* reason =
-          attention_fallback_reason(query.size(2), attention_in_bf16(data_type(type)))) {
-    return reason;
   }
   if (query.stride(3) != 1) {
     return "last dimension of query is strided";
@@ -187,16 +187,60 @@ AttentionResult torch_attention(const AttentionOperands& of, double dropout_p, b
 
 namespace {
 
+enum Candidate : int8_t { kTorchAttention, kCpuaccelAttention };
+
+// The choice that calls with these sizes learn; null: they do not.
+LearnedChoice* learned_attention(const Operands& of, bool is_causal, double work, bool in_bf16,
+                                 Candidate suggested) {
+  if (measured_here() != nullptr || work < kLeastLearnedWork || !may_use_learned()) {
+    return nullptr;
+  }
+  const int flags = (of.mask ? 1 : 0) | (is_causal ? 2 : 0) | (in_bf16 ? 4 : 0);
+  LearnedProblem problem =
+      learned_problem(LearnedOp::attention, of.query.scalar_type(), static_cast<uint8_t>(flags));
+  size_t at = 0;
+  for (const int64_t size : of.query.sizes()) {
+    problem.sizes[at++] = size_step(size);
+  }
+  problem.sizes[at] = size_step(of.key.size(2));
+  const std::array<int8_t, 2> candidates{
+      suggested, suggested == kTorchAttention ? kCpuaccelAttention : kTorchAttention};
+  return learned_choice(problem, candidates);
+}
+
 Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                  double dropout_p, bool is_causal, const Mask& attn_mask,
                  std::optional<double> scale) {
   const Operands operands{query, key, value, attn_mask};
-  if (const char* reason = fallback_reason(operands, dropout_p)) {
+  const auto by = [&](int candidate, bool is_probe) {
+    if (candidate == kTorchAttention) {
+      return torch_attention(operands, dropout_p, is_causal, scale);
+    }
+    std::optional<KernelCall> counted;
+    if (!is_probe) {
+      counted.emplace(Op::attention);
+    }
+    return cpuaccel_attention(operands, is_causal, scale);
+  };
+  if (const char* reason = unsupported_reason(operands, dropout_p)) {
     report_fallback(op_name(Op::attention), reason);
-    return torch_attention(operands, dropout_p, is_causal, scale);
+    return by(kTorchAttention, false);
   }
-  CPUACCEL_KERNEL_CALL(attention);
-  return cpuaccel_attention(operands, is_causal, scale);
+  const bool in_bf16 = attention_in_bf16(data_type(query.scalar_type()));
+  const char* reason = attention_fallback_reason(query.size(2), in_bf16);
+  const Candidate suggested = reason != nullptr ? kTorchAttention : kCpuaccelAttention;
+  const double work = 2.0 * static_cast<double>(query.numel()) * static_cast<double>(key.size(2));
+  LearnedChoice* const learned = learned_attention(operands, is_causal, work, in_bf16, suggested);
+  const int chosen = learned != nullptr ? learned->chosen() : suggested;
+  if (chosen < 0 && may_try()) {
+    return learn(*learned, suggested, work, 0.0, by);
+  }
+  const int runs = chosen >= 0 ? chosen : suggested;
+  if (runs == kTorchAttention) {
+    report_fallback(op_name(Op::attention),
+                    suggested == kTorchAttention ? reason : "torch's kernel was faster here");
+  }
+  return by(runs, false);
 }
 
 CPUACCEL_OVERRIDES{
@@ -207,7 +251,8 @@ CPUACCEL_OVERRIDES{
 }  // namespace
 
 const char* attention_fallback_reason(int64_t queries, bool bf16) {
-  const Measured* const cpu = measured_here();
+  const Measured* const here = measured_here();
+  const Measured* const cpu = here == nullptr && isa_usable(Isa::avx2) ? &kElsewhere : here;
   return cpu == nullptr ? "not measured on this CPU"
          : queries < (bf16 ? cpu->bf16_queries : cpu->f32_queries)
              ? "torch's kernel is faster with so few queries"

@@ -1,5 +1,6 @@
 #include "ops/conv_choice.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -19,9 +20,11 @@ bool last(ImageLayout layout) { return layout == ImageLayout::channels_last; }
 bool avx512() { return isa_usable(Isa::avx512); }
 
 const char* cpu_fallback_reason() {
-  return !isa_usable(Isa::avx2)           ? "torch runs convolutions on CPUs without AVX2"
-         : cpu_vendor() != "AuthenticAMD" ? "torch runs convolutions on CPUs other than AMD's"
-                                          : "";
+  return !isa_usable(Isa::avx2) ? "torch runs convolutions on CPUs without AVX2"
+         : cpu_vendor() != "AuthenticAMD"
+             ? "torch runs convolutions on CPUs other than AMD's unless cpuaccel's were "
+               "faster here"
+             : "";
 }
 
 bool first(ImageLayout layout) { return !last(layout); }
@@ -194,6 +197,17 @@ const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout, bool
     }
   }
   return kChoices.back();
+}
+
+ConvKernel cpuaccel_conv_kernel(const Conv2dShape& shape, ImageLayout layout) {
+  const auto* const found = std::ranges::find_if(kChoices, [&](const ConvChoice& choice) {
+    return choice.kernel != ConvKernel::torch && choice.applies(shape, layout);
+  });
+  return found->kernel;  // the last row applies to all
+}
+
+bool convolutions_measured_here() {
+  return cpu_vendor() == "AuthenticAMD" && (cpu_core() == "Zen 3" || cpu_core() == "Zen 4");
 }
 
 const char* convolution_fallback_reason() {

@@ -24,7 +24,15 @@ struct ConvChoice {
 const ConvChoice& conv_choice(const kernels::Conv2dShape& shape, kernels::ImageLayout layout,
                               bool volume = false);
 
-// The reason why no convolution runs on cpuaccel's kernels on this CPU, or "".
+// The kernel of the first row that applies and does not choose torch.
+ConvKernel cpuaccel_conv_kernel(const kernels::Conv2dShape& shape, kernels::ImageLayout layout);
+
+// Whether the rows were measured on a core like this one. Elsewhere they suggest a kernel, and
+// convolutions learn which one is faster (base/learned_choice.h).
+bool convolutions_measured_here();
+
+// The reason why no convolution runs on cpuaccel's kernels on this CPU unless it was learned, or
+// "".
 const char* convolution_fallback_reason();
 
 // For measurements and tests: skips the rows that choose torch, because it was faster or because

@@ -14,8 +14,11 @@
 #include "base/isa.h"
 #include "ops/conv_shape.h"
 #include "ops/cpuaccel_convolution.h"
+#include "ops/kernel_call.h"
+#include "ops/learning.h"
 #include "ops/matmul/fastmath.h"
 #include "ops/override.h"
+#include "ops/roofline.h"
 #include "ops/torch_compat/cpu_kernels.h"
 
 namespace cpuaccel::ops {
@@ -78,6 +81,39 @@ at::Tensor rounded(const at::Tensor& input, const at::Tensor& weight, const Bias
   return result;
 }
 
+// The result of cpuaccel's kernel, or of a call that learns whether to use it. nullopt: torch runs.
+template <typename ByTorch>
+std::optional<at::Tensor> not_by_torch(const at::Tensor& input, const at::Tensor& weight,
+                                       const Bias& bias, const ConvArguments& arguments,
+                                       const ByTorch& by_torch) {
+  if (weight.dim() == 5) {
+    return cpuaccel_convolution_3d(input, weight, bias, arguments);
+  }
+  const auto found = convolution_run(input, weight, bias, arguments);
+  if (!found) {
+    return std::nullopt;
+  }
+  if (found->open != nullptr) {
+    const double work = found->multiply_adds();
+    return learn(*found->open, found->runs, work, least_seconds_of_floats(work),
+                 [&](int candidate, bool is_probe) {
+                   if (candidate == kTorchConvolution) {
+                     return by_torch();
+                   }
+                   std::optional<KernelCall> counted;
+                   if (!is_probe) {
+                     counted.emplace(Op::fp32_convolution);
+                   }
+                   return run_cpuaccel_convolution(*found, input, weight, bias);
+                 });
+  }
+  if (found->runs == kTorchConvolution) {
+    return std::nullopt;
+  }
+  CPUACCEL_KERNEL_CALL(fp32_convolution);
+  return run_cpuaccel_convolution(*found, input, weight, bias);
+}
+
 template <OpName kName>
 at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
@@ -94,11 +130,14 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
                                       cudnn_enabled, allow_tf32);
     });
   }
+  const auto by_torch = [&] {
+    return at::native::_convolution(input, weight, bias, stride, padding, dilation, transposed,
+                                    output_padding, groups, benchmark, deterministic, cudnn_enabled,
+                                    allow_tf32);
+  };
   if (!transposed) {
     const ConvArguments arguments{stride, padding, dilation, groups};
-    auto result = weight.dim() == 5 ? cpuaccel_convolution_3d(input, weight, bias, arguments)
-                                    : cpuaccel_convolution(input, weight, bias, arguments);
-    if (result) {
+    if (auto result = not_by_torch(input, weight, bias, arguments, by_torch)) {
       return std::move(*result);
     }
   }
@@ -109,9 +148,7 @@ at::Tensor _convolution(const at::Tensor& input, const at::Tensor& weight, const
                             deterministic, cudnn_enabled, allow_tf32)
         .to(input.scalar_type());
   }
-  return at::native::_convolution(input, weight, bias, stride, padding, dilation, transposed,
-                                  output_padding, groups, benchmark, deterministic, cudnn_enabled,
-                                  allow_tf32);
+  return by_torch();
 }
 
 #define ROW(name, function) CPUACCEL_OVERRIDE(name, c10::DispatchKey::CPU, function)

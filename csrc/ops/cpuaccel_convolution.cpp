@@ -1,9 +1,11 @@
 #include "ops/cpuaccel_convolution.h"
 
+#include <array>
+
 #include "kernels/conv_f32/conv_f32.h"
 #include "kernels/dwconv_f32/dwconv_f32.h"
-#include "ops/conv_choice.h"
 #include "ops/kernel_call.h"
+#include "ops/learning.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -25,7 +27,6 @@ at::Tensor taps_first(const at::Tensor& weight) {
 
 at::Tensor run(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
                const Conv2dShape& s, ImageLayout layout, ConvKernel kernel) {
-  const KernelCall kernel_call(Op::fp32_convolution);
   const bool last = layout == ImageLayout::channels_last;
   const auto format = format_of(layout);
   const auto src = input.contiguous(format);
@@ -44,39 +45,84 @@ at::Tensor run(const at::Tensor& input, const at::Tensor& weight, const Bias& bi
   return dst;
 }
 
-struct Chosen {
-  Conv2dShape shape;
-  ImageLayout layout;
-  ConvKernel kernel;
-};
+// Takes what calls with these sizes have learned, or learn now.
+void learn_kernel(ConvRun& run) {
+  if (!isa_usable(Isa::avx2) || run.multiply_adds() < kLeastLearnedWork || !may_use_learned()) {
+    return;
+  }
+  const Conv2dShape& s = run.shape;
+  const int flags = (run.layout == ImageLayout::channels_last ? 1 : 0) | (s.SW > 1 ? 2 : 0) |
+                    (s.groups == s.C ? 4 : 0);
+  LearnedProblem problem =
+      learned_problem(LearnedOp::convolution, at::kFloat, static_cast<uint8_t>(flags));
+  size_t at = 0;
+  for (const int64_t size : {s.N, s.C / s.groups, s.OC, s.groups, s.pixels(), s.taps()}) {
+    problem.sizes[at++] = size_step(size);
+  }
+  const bool suggests_torch = run.runs == kTorchConvolution;
+  const std::array<int8_t, 2> candidates{run.runs,
+                                         suggests_torch ? kCpuaccelConvolution : kTorchConvolution};
+  LearnedChoice* const choice = learned_choice(problem, candidates);
+  if (choice == nullptr) {
+    return;
+  }
+  if (const int chosen = choice->chosen(); chosen >= 0) {
+    run.runs = static_cast<ConvCandidate>(chosen);
+  } else if (may_try()) {
+    run.open = choice;
+  }
+}
 
-std::optional<Chosen> choose(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
-                             const ConvArguments& arguments, bool volume) {
+std::optional<ConvRun> run_of(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
+                              const ConvArguments& arguments, bool volume) {
   const auto shape = conv_shape(input, weight.sizes(), bias, arguments);
   if (!shape || !dense_floats(weight)) {
     return std::nullopt;
   }
   const auto layout =
       channels_last(input, weight) ? ImageLayout::channels_last : ImageLayout::channels_first;
-  const ConvKernel kernel = conv_choice(*shape, layout, volume).kernel;
-  return kernel == ConvKernel::torch ? std::nullopt : std::optional(Chosen{*shape, layout, kernel});
+  const ConvKernel of_table = conv_choice(*shape, layout, volume).kernel;
+  return of_table == ConvKernel::torch
+             ? ConvRun{*shape, layout, cpuaccel_conv_kernel(*shape, layout), kTorchConvolution}
+             : ConvRun{*shape, layout, of_table, kCpuaccelConvolution};
 }
 
 }  // namespace
 
-bool runs_cpuaccel_convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
-                               const ConvArguments& arguments, bool volume) {
-  return choose(input, weight, bias, arguments, volume).has_value();
+double ConvRun::multiply_adds() const {
+  return static_cast<double>(shape.N * shape.pixels()) * static_cast<double>(shape.OC) *
+         static_cast<double>(shape.C / shape.groups * shape.taps());
 }
 
-std::optional<at::Tensor> cpuaccel_convolution(const at::Tensor& input, const at::Tensor& weight,
-                                               const Bias& bias, const ConvArguments& arguments,
-                                               bool volume) {
-  const auto chosen = choose(input, weight, bias, arguments, volume);
-  if (!chosen) {
+std::optional<ConvRun> convolution_run(const at::Tensor& input, const at::Tensor& weight,
+                                       const Bias& bias, const ConvArguments& arguments) {
+  auto found = run_of(input, weight, bias, arguments, false);
+  if (found && !convolutions_measured_here() && !cpuaccel_convolutions_only()) {
+    learn_kernel(*found);
+  }
+  return found;
+}
+
+at::Tensor run_cpuaccel_convolution(const ConvRun& found, const at::Tensor& input,
+                                    const at::Tensor& weight, const Bias& bias) {
+  return run(input, weight, bias, found.shape, found.layout, found.kernel);
+}
+
+std::optional<at::Tensor> cpuaccel_plane_convolution(const at::Tensor& input,
+                                                     const at::Tensor& weight, const Bias& bias,
+                                                     const ConvArguments& arguments) {
+  const auto found = run_of(input, weight, bias, arguments, true);
+  if (!found || found->runs != kCpuaccelConvolution) {
     return std::nullopt;
   }
-  return run(input, weight, bias, chosen->shape, chosen->layout, chosen->kernel);
+  CPUACCEL_KERNEL_CALL(fp32_convolution);
+  return run_cpuaccel_convolution(*found, input, weight, bias);
+}
+
+bool runs_plane_convolution(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
+                            const ConvArguments& arguments) {
+  const auto found = run_of(input, weight, bias, arguments, true);
+  return found && found->runs == kCpuaccelConvolution;
 }
 
 }  // namespace cpuaccel::ops

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ops/conv_choice.h"
 #include "ops/cpuaccel_convolution.h"
 
 namespace cpuaccel::ops {
@@ -99,8 +98,7 @@ std::optional<at::Tensor> cpuaccel_convolution_3d(const at::Tensor& input, const
   const int64_t together = std::min(depths->count(), most);
   // Checked with one expanded float, before memory for the images is allocated.
   const at::Tensor like = at::detail::empty_cpu({1, 1, 1, 1}, at::kFloat);
-  if (!runs_cpuaccel_convolution(like.expand({together, seen, IH, IW}), weights, bias, plane,
-                                 true)) {
+  if (!runs_plane_convolution(like.expand({together, seen, IH, IW}), weights, bias, plane)) {
     return std::nullopt;
   }
   const at::Tensor images =
@@ -112,7 +110,7 @@ std::optional<at::Tensor> cpuaccel_convolution_3d(const at::Tensor& input, const
       const at::Tensor some = images.narrow(0, 0, count);
       gather(input[n], *depths, first, some);
       const auto part =
-          cpuaccel_convolution(some.view({count, seen, IH, IW}), weights, bias, plane, true);
+          cpuaccel_plane_convolution(some.view({count, seen, IH, IW}), weights, bias, plane);
       if (!part) {
         return std::nullopt;
       }

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from _settings import setting
 from torch import nn
 
 from benchmarks import _machine, _plugin
@@ -18,6 +19,7 @@ from benchmarks.models import (
     cold_compile,
     dynamic,
     fp32,
+    learning,
     new_sizes,
     peak_memory,
     saved_load,
@@ -31,6 +33,7 @@ from benchmarks.ops import _peaks, matmul
 from benchmarks.ops._kernel_results import KernelResult
 from benchmarks.ops._peaks import MachinePeaks
 from benchmarks.ops._products import SHAPES, ProductShape
+from cpuaccel._native import load
 
 _TINY = "bert-tiny"
 _SMALL = ("--models", _TINY, "--rounds", "1", "--batch", "2", "--sequence", "5")
@@ -300,3 +303,16 @@ def test_the_program_is_asked_for_peaks_only(monkeypatch):
     assert measure() == MachinePeaks(2e9, 1e9, _machine.last_cache())
     assert asked[0].family == "peaks"
     assert _peaks.meter(torch.bfloat16) is None
+
+
+def test_learning_end_to_end(tmp_path, capsys):
+    if _compiled.backend_missing():
+        pytest.skip(_compiled.backend_missing())
+    path = tmp_path / "out.json"
+    with setting("learn", True):
+        learning.main(["--models", _TINY, "--seconds", "1", "--rounds", "2", "--json", str(path)])
+    document = json.loads(path.read_text())
+    assert [row["name"] for row in document["rows"]] == [f"{_TINY} float32"]
+    assert set(document["rows"][0]["times"]) == set(learning.COLUMNS)
+    assert "probes took" in capsys.readouterr().out
+    assert not any(key.startswith("learned ") for key in load().tuning_results())

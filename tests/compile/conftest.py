@@ -19,8 +19,7 @@ from torch._inductor import config as inductor
 import cpuaccel
 from compile import _bf16
 from compile._structured import image, net
-from cpuaccel import _native, config
-from cpuaccel.compile.common import tuning_cache
+from cpuaccel import _native, _tuning_cache, config
 from cpuaccel.compile.frontend import optimize, optimized_module
 from cpuaccel.compile.partition import cost_table
 
@@ -100,7 +99,7 @@ def tuning_cache_file(
     path = tmp_path / "new folder" / "ranks.csv"
     config.set("ranks", str(path))
     config.set("deterministic", False)
-    monkeypatch.setattr(tuning_cache, "_written", None)
+    monkeypatch.setattr(_tuning_cache, "_written", None)
     native.set_tuning_results({})
     yield path
     native.set_tuning_results(known)

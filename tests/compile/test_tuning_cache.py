@@ -13,8 +13,7 @@ import cpuaccel
 from compile import _int8_models
 from compile._compiled import needs_onednn, needs_vnni
 from compile._slices import SLICED
-from cpuaccel import _native, config
-from cpuaccel.compile.common import tuning_cache
+from cpuaccel import _native, _tuning_cache, config
 
 pytestmark = [needs_onednn, needs_vnni]
 
@@ -37,7 +36,7 @@ def _quanta(result: Tensor, expected: Tensor) -> int:
 
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     _native.load().set_tuning_results({})
-    monkeypatch.setattr(tuning_cache, "_written", None)
+    monkeypatch.setattr(_tuning_cache, "_written", None)
 
 
 def test_timed_problems_are_saved_and_loaded(
@@ -54,7 +53,7 @@ def test_timed_problems_are_saved_and_loaded(
     assert [each.name for each in tuning_cache_file.parent.iterdir()] == [tuning_cache_file.name]
 
     _forget(monkeypatch)
-    tuning_cache.load()
+    _tuning_cache.load()
     assert _native.load().tuning_results() == found
 
 
@@ -74,7 +73,7 @@ def test_each_rank_runs(rank: int) -> None:
 
 
 def test_other_processes_rows_stay(tuning_cache_file: Path) -> None:
-    tuning_cache.load()
+    _tuning_cache.load()
     tuning_cache_file.parent.mkdir()
     tuning_cache_file.write_text("problem,rank\nconv of another process,1\n")
     model, x = _model()
@@ -99,7 +98,7 @@ def test_a_damaged_file_is_said_and_written_anew(
     tuning_cache_file.parent.mkdir()
     tuning_cache_file.write_text(text)
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
-        tuning_cache.load()
+        _tuning_cache.load()
     model, x = _model()
     with pytest.warns(RuntimeWarning, match=re.escape(problem)):
         cpuaccel.optimize(model, (x,), time_budget=0)

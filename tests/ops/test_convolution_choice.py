@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 import torch.nn.functional as F
+from _other_cpus import as_amd
 from quant._engine import counted, needs_plugin
 
 from cpuaccel._native import load
@@ -25,9 +28,9 @@ def _runs_on_cpuaccel(isa: str, image: tuple[int, ...], channels: int, taps: int
 
 
 @pytest.fixture(autouse=True)
-def amd() -> None:
-    if load().cpu_vendor() != "AuthenticAMD":
-        pytest.skip("cpu_vendor() is not AuthenticAMD: torch runs all convolutions")
+def amd() -> Iterator[None]:
+    with as_amd():
+        yield
 
 
 # Single NCHW images: a layer that torch runs faster with AVX2.

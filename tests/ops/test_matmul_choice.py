@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
+from _other_cpus import as_amd
 from quant._engine import counted, needs_plugin
 from torch import Tensor
 
@@ -13,9 +16,9 @@ pytestmark = needs_plugin
 
 
 @pytest.fixture(autouse=True)
-def amd() -> None:
-    if load().cpu_vendor() != "AuthenticAMD":
-        pytest.skip("cpu_vendor() is not AuthenticAMD: these rows of matmul.csv are AMD's")
+def amd() -> Iterator[None]:
+    with as_amd():
+        yield
 
 
 @pytest.fixture

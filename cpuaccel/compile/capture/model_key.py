@@ -21,11 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cpuaccel import _native, _transformers_names, config
+from cpuaccel import _native, _transformers_names, _tuning_cache, config
 from cpuaccel._compat import is_traceable_wrapper_subclass
 from cpuaccel._inductor import keys
 from cpuaccel.compile.capture import code_key
-from cpuaccel.compile.common import tuning_cache
 
 _PACKAGES = (_transformers_names.PACKAGE, "torchao")
 """Packages whose files are part of the key, if the model has objects of them. Of torch, the version
@@ -85,7 +84,7 @@ def _surroundings() -> list[Any]:
         *(sys.version, torch.__version__, torch.version.git_version),
         *(keys.sources(folder), _stamps(folder, (".so", ".3"))),
         *(platform.machine(), native.isa(), native.cpu_vendor(), sorted(native.cpu_features())),
-        *(tuning_cache.cpu_name(), torch.get_num_threads(), settings, native.fastmath_asked()),
+        *(_tuning_cache.cpu_name(), torch.get_num_threads(), settings, native.fastmath_asked()),
         *(torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()),
         *(torch.is_autocast_enabled("cpu"), torch.backends.mkldnn.enabled),
     ]

@@ -8,9 +8,9 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
-from cpuaccel import _engine_state, _native
+from cpuaccel import _engine_state, _native, _tuning_cache
 from cpuaccel import config as settings
-from cpuaccel.compile.common import report, report_cache, tuning_cache
+from cpuaccel.compile.common import report, report_cache
 from cpuaccel.compile.frontend import inductor_pass
 from cpuaccel.compile.passes import decompositions, interpolate
 
@@ -41,7 +41,7 @@ def compile(
     if patches.get("freezing", inductor_config.freezing) and _regions_pack_frozen_weights(gm):
         patches["freezing"] = False
     interpolate.replace_calls(gm)
-    tuning_cache.load()
+    _tuning_cache.load()
     max_autotune = patches.get("max_autotune", inductor_config.max_autotune)
     timed = max_autotune and not settings.get("deterministic")
     graph_pass = inductor_pass.add_to(patches, timed=timed)

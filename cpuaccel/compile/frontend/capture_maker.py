@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from cpuaccel import _log, config
+from cpuaccel import _log, _tuning_cache, config
 from cpuaccel.compile.capture import input_signature, quantized_models
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.capture import Capture, capture
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
 from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, layer_with_hooks, shown
 from cpuaccel.compile.capture.torch_export import time_limit
-from cpuaccel.compile.common import report, tuning_cache
+from cpuaccel.compile.common import report
 from cpuaccel.compile.frontend import symbolic_ahead
 from cpuaccel.compile.frontend.capture_outcome import CaptureOutcome, model_runs
 from cpuaccel.compile.frontend.symbolic_captures import REJECTED, SPECIALIZED, CaptureRequest
@@ -63,11 +63,11 @@ class CaptureMaker:
         self, model: nn.Module, request: CaptureRequest, budgets: Budgets
     ) -> tuple[CaptureOutcome, AttributeSnapshot]:
         """Return the outcome, and a snapshot of the model's attributes from before."""
-        tuning_cache.load()
+        _tuning_cache.load()
         try:
             return self._make(model, request, budgets)
         finally:
-            tuning_cache.save()
+            _tuning_cache.save()
 
     def _make(
         self, model: nn.Module, request: CaptureRequest, budgets: Budgets

@@ -15,14 +15,14 @@ from typing import IO, Any
 import torch
 from torch import Tensor, nn
 
-from cpuaccel import _log, _native
+from cpuaccel import _log, _native, _tuning_cache
 from cpuaccel._compat import quantized_decomposed, tree_flatten, tree_unflatten
 from cpuaccel.compile.bridge import region_op as _region_op  # noqa: F401  torch's ops in its place
 from cpuaccel.compile.bridge.plan_text import check_digest
 from cpuaccel.compile.capture.call_signature import Call, with_strides_of
 from cpuaccel.compile.capture.dynamic_shapes import DynamicSizes
 from cpuaccel.compile.capture.memory_overlap import overlaps_mutated
-from cpuaccel.compile.common import report, tuning_cache
+from cpuaccel.compile.common import report
 from cpuaccel.compile.common.lru_cache import LRUCache
 from cpuaccel.compile.common.torch_names import dtype_of
 from cpuaccel.compile.package import archive
@@ -183,7 +183,7 @@ def load(path: Path_) -> Loaded:
         loaded = Loaded(run, facts, file, kind)
     for each in loaded.reports:
         report.register(each)
-    tuning_cache.load()
+    _tuning_cache.load()
     return loaded
 
 

@@ -32,6 +32,7 @@ struct Avx2 {
   static constexpr int kSourceOffset = 0;
   // The tile of qconv, sized to fit the registers: pixels, and vectors of channels.
   static constexpr int kPixels = 4;
+  static constexpr int kPixelsOfHalf = 4;  // with half of the vectors
   static constexpr int kWide = 2;
   static constexpr int kSteps = 1;
   static constexpr int kResults = 8;  // per vector of channels, that dwconv holds in registers

@@ -21,6 +21,7 @@ struct Avx512VnniDot4 {
   static constexpr int kParts = 1;
   static constexpr int kSourceOffset = 0;
   static constexpr int kPixels = 8;
+  static constexpr int kPixelsOfHalf = 8;
   static constexpr int kWide = 2;
   static constexpr int kSteps = 1;
   static constexpr int kResults = 8;

@@ -22,6 +22,7 @@ struct Neon {
   static constexpr int64_t kBytes = 16;
   static constexpr int kParts = 1;
   static constexpr int kPixels = 4;  // with a whole block of channels, half of the registers
+  static constexpr int kPixelsOfHalf = 4;
   static constexpr int kWide = 4;
   static constexpr int kSteps = 4;
   static constexpr int kResults = 16;

@@ -59,7 +59,7 @@ struct PeakRun {
 };
 
 // Measurements of every operations peak that this machine can run.
-std::vector<PeakRun> operations_runs(int threads);
+CPUACCEL_API std::vector<PeakRun> operations_runs(int threads);
 
 // Reads at least `footprint` bytes once; the footprint is that of all threads together.
 CPUACCEL_API PeakRun reading_run(int threads, int64_t footprint);

@@ -369,7 +369,7 @@ struct QconvLoop {
   // of one pixel.
   template <int kPixels, int kWide>
   [[gnu::noinline]] void finish_any(int64_t pixel, int64_t v, const Int* acc) const {
-    static_assert(kPixels % 4 == 0 || (kPixels == 1 && kWide == 4));
+    static_assert(kPixels * kWide % 4 == 0);
     Float scales[kWide], biases[kWide];
     int64_t counts[kWide];
     uint8_t* dst[kWide];
@@ -427,14 +427,24 @@ struct QconvLoop {
       }
       // Blocks are padded, so vectors past the last channel can be read.
       const bool wide = left > V::kWide / 2;
-      for (int64_t pixel = 0; pixel < panel.pixels; pixel += V::kPixels) {
-        if (wide) {
-          tile<V::kPixels, V::kWide, kSeveralGroups>(pixel, v);
-        } else {
-          tile<V::kPixels, V::kWide / 2, kSeveralGroups>(pixel, v);
-        }
-      }
+      wide ? pixels<V::kWide, kSeveralGroups>(v) : pixels<V::kWide / 2, kSeveralGroups>(v);
       v += wide ? V::kWide : V::kWide / 2;
+    }
+  }
+
+  // The tiles of all pixels.
+  template <int kWide, bool kSeveralGroups>
+  CPUACCEL_INLINE void pixels(int64_t v) const {
+    int64_t pixel = 0;
+    if constexpr (requires { V::kRestPixels; } && kWide == V::kWide) {
+      const int64_t padded = (panel.pixels + kQconvTallest - 1) / kQconvTallest * kQconvTallest;
+      for (; (padded - pixel) % V::kPixels != 0; pixel += V::kRestPixels) {
+        tile<V::kRestPixels, kWide, kSeveralGroups>(pixel, v);
+      }
+    }
+    constexpr int kPixels = kWide < V::kWide ? V::kPixelsOfHalf : V::kPixels;
+    for (; pixel < panel.pixels; pixel += kPixels) {
+      tile<kPixels, kWide, kSeveralGroups>(pixel, v);
     }
   }
 };

@@ -4,10 +4,13 @@
 #include <c10/core/GradMode.h>
 
 #include <array>
+#include <optional>
+#include <stdexcept>
 
 #include "base/isa.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
 #include "ops/data_type.h"
+#include "ops/learning.h"
 #include "ops/matmul/addend.h"
 #include "ops/matmul/call.h"
 #include "ops/matmul/fastmath.h"
@@ -16,6 +19,7 @@
 #include "ops/overlap.h"
 #include "ops/override.h"
 #include "ops/prepack/packed_weight.h"
+#include "ops/roofline.h"
 #include "ops/tensor_cache.h"
 #include "ops/torch_compat/cpu_kernels.h"
 #include "ops/torch_compat/tensors.h"
@@ -45,11 +49,18 @@ const char* run(Provider provider, const MatmulCall& call) {
   return "torch's kernel is selected";
 }
 
-// The provider that the table chose; is_taken unless torch computes the product.
+// How a call chooses its provider.
+struct By {
+  std::optional<Provider> provider;  // none: by table, or learned
+  bool is_probe = false;             // of a learned choice, whose result is discarded
+};
+
+// The provider that was chosen; is_taken unless torch computes the product.
 struct Taken {
   MatmulCall call;
-  bool is_taken = false;
+  bool is_taken = false, is_probe = false;
   Provider provider = Provider::intree;
+  LearnedChoice* open = nullptr;      // null: the choice is made
   std::array<at::Tensor, 2> rounded;  // operands of fast math, which `call` points into
   at::Tensor packed;                  // likewise
   explicit operator bool() const { return is_taken; }
@@ -83,8 +94,9 @@ void use_cached_packed(Taken& taken, const at::Tensor& weights) {
 }
 
 // Chooses the provider, and sets operands as they are or rounded.
-void choose(Taken& taken, Op op, const at::Tensor& src, const at::Tensor& weights) {
+void choose(Taken& taken, Op op, const at::Tensor& src, const at::Tensor& weights, const By& by) {
   MatmulCall& call = taken.call;
+  taken.is_probe = by.is_probe;
   if (call.type == at::kFloat && fastmath_on()) {
     taken.is_taken = true;
     if (rounds_while_packing()) {
@@ -99,19 +111,28 @@ void choose(Taken& taken, Op op, const at::Tensor& src, const at::Tensor& weight
     taken.provider = has_amx_arithmetic() ? Provider::onednn : Provider::cpuaccel;
     return;
   }
-  taken.provider = choose_matmul_provider(call, src, weights, op == Op::addmm || op == Op::baddbmm);
+  if (by.provider) {
+    taken.provider = *by.provider;
+  } else {
+    const auto chosen =
+        choose_matmul_provider(call, src, weights, op == Op::addmm || op == Op::baddbmm);
+    taken.provider = chosen.provider;
+    taken.open = chosen.open;
+  }
   if (taken.provider == Provider::intree) {
-    calls().add(op, Provider::intree);
     return;
   }
   set_operands(call, src, weights);
   taken.is_taken = true;
 }
 
-Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
+Taken take(Op op, const at::Tensor& src, const at::Tensor& weights, const By& by = {}) {
   Taken taken;
   if (set_sizes(taken.call, src, weights, op == Op::bmm || op == Op::baddbmm)) {
-    choose(taken, op, src, weights);
+    choose(taken, op, src, weights, by);
+    if (!taken && !taken.is_probe && taken.open == nullptr) {
+      calls().add(op, Provider::intree);
+    }
     if (taken && taken.provider == Provider::cpuaccel && caches_packed(op, taken.call, weights)) {
       use_cached_packed(taken, weights);
     }
@@ -121,11 +142,46 @@ Taken take(Op op, const at::Tensor& src, const at::Tensor& weights) {
 
 bool ran(Op op, const Taken& taken) {
   if (const char* reason = run(taken.provider, taken.call)) {
+    if (taken.is_probe) {
+      throw std::runtime_error(reason);
+    }
     report_fallback(op_name(op), reason);
     return false;
   }
-  calls().add(op, taken.provider);
+  if (!taken.is_probe) {
+    calls().add(op, taken.provider);
+  }
   return true;
+}
+
+// f32 products have a known bound; those of 16 bits may run on tiles.
+double least_seconds(const MatmulCall& call) {
+  return call.type == at::kFloat ? least_seconds_of_floats(multiply_adds(call)) : 0.0;
+}
+
+// learn() of a product; by(By) computes it.
+template <typename Compute>
+at::Tensor learn_product(const Taken& taken, const Compute& by) {
+  return learn(*taken.open, static_cast<int>(taken.provider), multiply_adds(taken.call),
+               least_seconds(taken.call), [&](int provider, bool is_probe) {
+                 return by({static_cast<Provider>(provider), is_probe});
+               });
+}
+
+template <Op kOp>
+at::Tensor product_by(const at::Tensor& src, const at::Tensor& weights, const By& by) {
+  auto taken = take(kOp, src, weights, by);
+  if (taken.open != nullptr) {
+    return learn_product(taken,
+                         [&](const By& each) { return product_by<kOp>(src, weights, each); });
+  }
+  if (taken) {
+    auto out = make_dst(taken.call);
+    if (ran(kOp, taken)) {
+      return out;
+    }
+  }
+  return kOp == Op::mm ? at::cpu::mm(src, weights) : at::cpu::bmm(src, weights);
 }
 
 template <Op kOp>
@@ -133,13 +189,7 @@ at::Tensor product(const at::Tensor& src, const at::Tensor& weights) {
   if (!is_gemm_type(src.scalar_type())) {
     return kOp == Op::mm ? at::cpu::mm(src, weights) : at::cpu::bmm(src, weights);
   }
-  if (auto taken = take(kOp, src, weights)) {
-    auto out = make_dst(taken.call);
-    if (ran(kOp, taken)) {
-      return out;
-    }
-  }
-  return kOp == Op::mm ? at::cpu::mm(src, weights) : at::cpu::bmm(src, weights);
+  return product_by<kOp>(src, weights, {});
 }
 
 // Whether torch resizes `out` to the size of the product.
@@ -225,12 +275,14 @@ at::Tensor& torch_sum_in_place(at::Tensor& self, const at::Tensor& src, const at
 }
 
 template <Op kOp>
-at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
-               const at::Scalar& beta, const at::Scalar& alpha) {
-  if (!is_gemm_type(src.scalar_type())) {
-    return torch_sum<kOp>(self, src, weights, beta, alpha);
+at::Tensor sum_by(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+                  const at::Scalar& beta, const at::Scalar& alpha, const By& by) {
+  auto taken = take(kOp, src, weights, by);
+  if (taken.open != nullptr) {
+    return learn_product(
+        taken, [&](const By& each) { return sum_by<kOp>(self, src, weights, beta, alpha, each); });
   }
-  if (auto taken = take(kOp, src, weights)) {
+  if (taken) {
     const Addend addend = addend_of(taken.call, self, beta, alpha);
     if (addend.kind != Addend::Kind::unsupported) {
       auto out = make_dst(taken.call);
@@ -244,6 +296,13 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& 
     return baddbmm_in_float(self, src, weights, beta, alpha);
   }
   return torch_sum<kOp>(self, src, weights, beta, alpha);
+}
+
+template <Op kOp>
+at::Tensor sum(const at::Tensor& self, const at::Tensor& src, const at::Tensor& weights,
+               const at::Scalar& beta, const at::Scalar& alpha) {
+  return is_gemm_type(src.scalar_type()) ? sum_by<kOp>(self, src, weights, beta, alpha, {})
+                                         : torch_sum<kOp>(self, src, weights, beta, alpha);
 }
 
 // `out` may be `self`, but may not overlap it otherwise.

@@ -8,6 +8,7 @@
 
 #include "base/fork.h"
 #include "base/isa.h"
+#include "ops/learning.h"
 
 namespace cpuaccel::ops {
 namespace {
@@ -127,6 +128,61 @@ Provider unless_excepted(Provider of_row, const Product& product) {
   return of_row;
 }
 
+// Null: no row matches.
+const MatmulRow* row_of(const MatmulCall& call) {
+  if (const auto* rows = table().current.load(std::memory_order_acquire)) {
+    const double work = multiply_adds(call);
+    for (const auto& row : *rows) {
+      if (row.type == call.type && call.M <= row.max_M &&
+          work <= static_cast<double>(row.max_work)) {
+        return &row;
+      }
+    }
+  }
+  return nullptr;
+}
+
+bool onednn_takes(const MatmulCall& call) {
+#ifdef CPUACCEL_HAS_ONEDNN
+  return call.type == at::kFloat || isa_usable(Isa::avx512);
+#else
+  return false;
+#endif
+}
+
+ChosenProvider learned(Provider suggested, const Product& product) {
+  const MatmulCall& call = product.call;
+  // A probe needs memory for another result.
+  constexpr double kMostElements = 1 << 26;
+  const double results =
+      static_cast<double>(call.batch) * static_cast<double>(call.M) * static_cast<double>(call.N);
+  if (multiply_adds(call) < kLeastLearnedWork || results > kMostElements || !may_use_learned()) {
+    return {suggested};
+  }
+  const int flags = (call.batched ? 1 : 0) | (product.by_rows() ? 2 : 0) | (product.added ? 4 : 0) |
+                    (product.src.stride(-1) != 1 ? 8 : 0);
+  LearnedProblem problem =
+      learned_problem(LearnedOp::product, call.type, static_cast<uint8_t>(flags));
+  size_t at = 0;
+  for (const int64_t size : {call.M, call.K, call.N, call.batch}) {
+    problem.sizes[at++] = size_step(size);
+  }
+  std::array<int8_t, 3> candidates{static_cast<int8_t>(suggested)};
+  size_t count = 1;
+  for (const Provider other : {Provider::cpuaccel, Provider::onednn, Provider::intree}) {
+    if (other != suggested && (other != Provider::onednn || onednn_takes(call))) {
+      candidates[count++] = static_cast<int8_t>(other);
+    }
+  }
+  LearnedChoice* const choice = learned_choice(problem, {candidates.data(), count});
+  if (choice == nullptr) {
+    return {suggested};
+  }
+  const int chosen = choice->chosen();
+  return chosen >= 0 ? ChosenProvider{static_cast<Provider>(chosen)}
+                     : ChosenProvider{suggested, may_try() ? choice : nullptr};
+}
+
 }  // namespace
 
 void set_matmul_rows(std::vector<MatmulRow> rows) {
@@ -140,25 +196,19 @@ void force_matmul_provider(std::optional<Provider> provider) {
   table().forced.store(provider ? static_cast<int>(*provider) : -1, std::memory_order_relaxed);
 }
 
-Provider choose_matmul_provider(const MatmulCall& call, const at::Tensor& src,
-                                const at::Tensor& weights, bool added) {
+ChosenProvider choose_matmul_provider(const MatmulCall& call, const at::Tensor& src,
+                                      const at::Tensor& weights, bool added) {
   const auto& t = table();
   if (const int forced = t.forced.load(std::memory_order_relaxed); forced >= 0) {
-    return static_cast<Provider>(forced);
+    return {static_cast<Provider>(forced)};
   }
-  const auto* rows = t.current.load(std::memory_order_acquire);
-  if (rows != nullptr) {
-    // In double: the product of four sizes may overflow int64.
-    const double work = static_cast<double>(call.batch) * static_cast<double>(call.M) *
-                        static_cast<double>(call.N) * static_cast<double>(call.K);
-    for (const auto& row : *rows) {
-      if (row.type == call.type && call.M <= row.max_M &&
-          work <= static_cast<double>(row.max_work)) {
-        return unless_excepted(row.provider, {call, src, weights, added});
-      }
-    }
+  const Product product{call, src, weights, added};
+  const MatmulRow* const row = row_of(call);
+  if (row == nullptr) {
+    return learned(Provider::intree, product);
   }
-  return Provider::intree;
+  const Provider provider = unless_excepted(row->provider, product);
+  return row->measured_here ? ChosenProvider{provider} : learned(provider, product);
 }
 
 }  // namespace cpuaccel::ops

@@ -1,7 +1,8 @@
 """The tuning cache on disk: the fastest provider and oneDNN implementation of each layer.
 
-The first plan with a layer times them (csrc/quant/provider_tuning.h, csrc/dnnl/tuning_cache.h). A
-file for each CPU and software version keeps the results between processes.
+The first plan with a layer times them (csrc/quant/provider_tuning.h, csrc/dnnl/tuning_cache.h), and
+eager calls learn them on a CPU that nobody measured (csrc/base/learned_choice.h). A file for each
+CPU and software version keeps the results between processes.
 """
 
 from __future__ import annotations
@@ -120,9 +121,15 @@ def _digest() -> str:
 
 def cpu_name() -> str:
     """Return the CPU's family, model and name from /proc/cpuinfo; empty if it cannot be read."""
+    told = ("cpu family", "model", "model name", "stepping", "CPU part")
+    found: dict[str, None] = {}
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.split("\t")[0].strip() in told:
+                    found[line.rstrip("\n")] = None
+                elif not line.strip() and any("model name" in each for each in found):
+                    break  # all processors of an x86 machine are alike, and there may be hundreds
     except OSError:
         return ""
-    told = ("cpu family", "model", "model name", "stepping", "CPU part")
-    return ";".join(dict.fromkeys(line for line in lines if line.split("\t")[0].strip() in told))
+    return ";".join(found)
