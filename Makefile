@@ -8,6 +8,7 @@
 # make aarch64-kernels the C++ tests, cross-built for Arm, on emulated cores
 # make aarch64         the wheel, cross-built for Arm, and tests/aarch64 on emulated cores
 # make aarch64-mca     the share of Neoverse cores' peak that its inner loops reach, by llvm-mca
+# make x86-mca         the same for the loops for AVX-VNNI, on a client core
 # make bench           every kind of model beside other runtimes, in one table (BENCH_ARGS=--all: all)
 # make docs            the site of docs/, in build/docs
 # make lint            formatters, linters and type checks
@@ -31,7 +32,7 @@ SOURCES := $(shell find csrc cmake cpuaccel -type f -not -name '*.pyc') CMakeLis
 .NOTPARALLEL:
 
 .PHONY: setup-demo setup-test demo test test-full test-kernels test-sanitized test-avx512 \
-  test-without-torch-ao compile-alone kernels-sanitized aarch64-kernels aarch64 aarch64-mca \
+  test-without-torch-ao compile-alone kernels-sanitized aarch64-kernels aarch64 aarch64-mca x86-mca \
   test-python bench lint format \
   wheel matrix shims docs clean
 
@@ -122,6 +123,10 @@ aarch64: $(VENV)/.tools
 # Reads the objects that aarch64-kernels builds. Needs llvm-19.
 aarch64-mca:
 	$(PYTHON) tools/arm_peak.py build/aarch64-kernels
+
+# Reads the objects that `make test` builds on x86. Needs llvm-19.
+x86-mca:
+	$(PYTHON) tools/x86_peak.py build/wheel
 
 kernels-sanitized: setup-test
 	cmake -S . -B build/kernels-sanitized -DCPUACCEL_KERNELS_ONLY=ON -DCPUACCEL_BENCHMARKS=ON \

@@ -77,14 +77,21 @@ def innermost_loops(architecture: Architecture, body: str) -> Iterator[Loop]:
 
 
 def find_loop(
-    architecture: Architecture, disassembly: str, symbol: str, names: Collection[str]
+    architecture: Architecture,
+    disassembly: str,
+    symbol: str,
+    names: Collection[str],
+    without: str = "",
 ) -> Loop:
-    """The loop with the most instructions in ``names``, among functions that match ``symbol``."""
+    """The loop with the most instructions in ``names``, and no instruction called ``without``,
+    among functions that match ``symbol``.
+    """
     best: tuple[int, Loop] = (0, [])
     for match in FUNCTION.finditer(disassembly):
         if re.search(symbol, match[1]):
             for loop in innermost_loops(architecture, match[2]):
-                best = max(best, (sum(i.name in names for i in loop), loop), key=lambda b: b[0])
+                if all(i.name != without for i in loop):
+                    best = max(best, (sum(i.name in names for i in loop), loop), key=lambda b: b[0])
     if best[0] == 0:
         raise SystemExit(f"no loop with {' or '.join(sorted(names))} in {symbol!r}")
     return best[1]

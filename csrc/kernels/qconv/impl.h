@@ -436,6 +436,12 @@ struct QconvLoop {
   template <int kWide, bool kSeveralGroups>
   CPUACCEL_INLINE void pixels(int64_t v) const {
     int64_t pixel = 0;
+    if constexpr (requires { V::kRestPixels; }) {
+      if (panel.pixels <= V::kRestPixels) {
+        tile<V::kRestPixels, kWide, kSeveralGroups>(0, v);
+        return;
+      }
+    }
     if constexpr (requires { V::kRestPixels; } && kWide == V::kWide) {
       const int64_t padded = (panel.pixels + kQconvTallest - 1) / kQconvTallest * kQconvTallest;
       for (; (padded - pixel) % V::kPixels != 0; pixel += V::kRestPixels) {
