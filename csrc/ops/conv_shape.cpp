@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/isa.h"
 #include "kernels/conv_f32/conv_f32.h"
 
 namespace cpuaccel::ops {
@@ -28,6 +29,11 @@ bool usual(const at::Tensor& input, at::IntArrayRef weight, const ConvArguments&
 
 bool dense_of(const at::Tensor& x, at::ScalarType type) {
   return x.scalar_type() == type && x.layout() == at::kStrided && x.is_cpu();
+}
+
+bool plain_loop_in_torch(at::ScalarType type) {
+  return (type == at::kBFloat16 && !isa_usable(Isa::avx512)) ||
+         (type == at::kHalf && !has_fp16_arithmetic());
 }
 
 std::optional<kernels::Conv2dShape> conv_shape(const at::Tensor& input, at::IntArrayRef weight,

@@ -17,6 +17,10 @@ struct ConvArguments {
 bool dense_of(const at::Tensor& x, at::ScalarType type);
 inline bool dense_floats(const at::Tensor& x) { return dense_of(x, at::kFloat); }
 
+// On a CPU without arithmetic for them, torch runs 16-bit convolutions in a plain loop, twenty to
+// seventy times slower than f32.
+bool plain_loop_in_torch(at::ScalarType type);
+
 inline bool has_bias(const std::optional<at::Tensor>& bias) { return bias && bias->defined(); }
 
 // The shape, if this is a 1-d or 2-d convolution of dense f32 tensors that cpuaccel's kernels can

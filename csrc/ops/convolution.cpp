@@ -28,13 +28,6 @@ using Bias = std::optional<at::Tensor>;
 
 constexpr int64_t kMostDimensions = 5;
 
-// On a CPU without arithmetic for them, torch runs 16-bit convolutions in a plain loop, twenty to
-// seventy times slower than f32.
-bool plain_loop_in_torch(at::ScalarType type) {
-  return (type == at::kBFloat16 && !isa_usable(Isa::avx512)) ||
-         (type == at::kHalf && !has_fp16_arithmetic());
-}
-
 // oneDNN 3.12, as in torch 2.13, may read through a null pointer in its 16-bit convolutions for
 // AVX-512: where an output sees padding only, between two taps further apart than the image is
 // wide.

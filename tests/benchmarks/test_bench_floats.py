@@ -29,7 +29,7 @@ from benchmarks.models._columns import choose
 from benchmarks.models._job import Job
 from benchmarks.models._modes import MODES, mode
 from benchmarks.models._run import time_job
-from benchmarks.ops import _peaks, matmul
+from benchmarks.ops import _peaks, matmul, sixteen_bits
 from benchmarks.ops._kernel_results import KernelResult
 from benchmarks.ops._peaks import MachinePeaks
 from benchmarks.ops._products import SHAPES, ProductShape
@@ -316,3 +316,16 @@ def test_learning_end_to_end(tmp_path, capsys):
     assert set(document["rows"][0]["times"]) == set(learning.COLUMNS)
     assert "probes took" in capsys.readouterr().out
     assert not any(key.startswith("learned ") for key in load().tuning_results())
+
+
+def test_sixteen_bits_end_to_end(tmp_path, monkeypatch, capsys):
+    if _plugin.missing():
+        pytest.skip(_plugin.missing())
+    monkeypatch.setattr(sixteen_bits, "QUERIES", 5)
+    monkeypatch.setattr(sixteen_bits, "CONVOLUTIONS", ((4, 4, 3, 5),))
+    path = tmp_path / "out.json"
+    sixteen_bits.main(["--rounds", "1", "--json", str(path)])
+    rows = json.loads(path.read_text())["rows"]
+    assert rows[-1]["name"] == "3x3 4->4 at 5x5, training"
+    assert all(len(row["times"]) == 6 for row in rows)
+    assert "times as long as fp32" in capsys.readouterr().out

@@ -272,7 +272,7 @@ ROWS = (
             f"conv{'_transpose' if transposed else ''}{dims}d",
             _convolution(dims, transposed),
             "aten::convolution",
-            covers=("aten::_convolution",),
+            covers=("aten::_convolution", "aten::convolution_backward"),
         )
         for transposed in (False, True)
         for dims in (1, 2, 3)
@@ -285,7 +285,10 @@ ROWS = (
         "attention",
         _attention,
         call=F.scaled_dot_product_attention,
-        covers=("aten::_scaled_dot_product_flash_attention_for_cpu",),
+        covers=(
+            "aten::_scaled_dot_product_flash_attention_for_cpu",
+            "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+        ),
         dtypes=FLOATS,
     ),
     Row(
