@@ -14,7 +14,9 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int kSteps = 4;  // steps of k per iteration of the loop
+// Steps of k per iteration of the loop. With four, what is beside the products took 3 % of the time
+// in AVX2 instructions (Emerald Rapids).
+constexpr int kSteps = 8;
 
 // One step of k. Rows are addressed relative to every kRowsToBase-th row. With few registers that
 // is every third row, at 0, 1 and 2 strides, which one address can express.
