@@ -30,7 +30,7 @@ BOUND = 1e-3
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Trains in all processes and alone, and compares the scores after each part of the training."""
+    """Trains in all processes and alone, and compares the scores after each part."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--parts", type=int, default=3, help="parts of the training (default: 3)")
     parser.add_argument("--steps", type=int, default=5, help="steps of a part (default: 5)")
@@ -56,7 +56,7 @@ def _sharded() -> nn.Module:
     for layer in model.layers:
         layer.compile(backend="cpuaccel" if cpuaccel.is_enabled() else "inductor")
         fully_shard(layer, mesh=mesh)
-    # Else the root's own weights stay gathered after an evaluation, and the next optimizer gets those.
+    # Else the root's own weights stay gathered after an evaluation: the next optimizer gets those.
     fully_shard(model, mesh=mesh, reshard_after_forward=True)
     return model
 

@@ -3,8 +3,8 @@
     torchrun --standalone --nproc-per-node 2 examples/distributed/tensor_parallel_decoder.py
 
 DTensor's tensor parallelism of a Llama with random weights: each process has some heads with their
-cache, and some of the inner features. `generate` runs as it is. The feed-forward parts are compiled:
-their shapes stay the same from step to step, while the cache grows. Needs transformers.
+cache, and some of the inner features. `generate` runs as it is. The feed-forward parts are
+compiled: their shapes stay the same from step to step, while the cache grows. Needs transformers.
 """
 
 import argparse

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 import cpuaccel
-
 from examples.serve.servable import BadRequest, fields
 
 SIZE = 4
