@@ -63,6 +63,11 @@ DYNAMO_MODULE = "torch._dynamo"
 DECOMPOSED_OPS_MODULE = "torch.ao.quantization.fx._decomposed"
 """The module of torch that defines the ops `quantized_decomposed::`; torchao has one too."""
 
+FSDP_WEIGHTS_MODULE = "torch.distributed.fsdp._fully_shard._fsdp_param"
+"""The module of FSDP2's class for one weight."""
+FSDP_WEIGHT_CLASS, FSDP_UNSHARDED = "FSDPParam", "to_unsharded"
+"""That class, and its method that gives a gathered weight to the layer."""
+
 CAUSAL_DETECTION = "_detect_is_causal_mask"
 """The function of torch.nn.modules.transformer that tells encoders whether a mask is causal."""
 

@@ -74,12 +74,13 @@ def enabled(flag: bool = True) -> Iterator[None]:
 def _torch_fixes() -> tuple[Any, ...]:
     """Return the modules that override Python functions of other packages while it is on."""
     # Another torch than this build's may lack what these import; `enable` rejects it before.
-    from cpuaccel import _encoder_padding, _openmp_fork
+    from cpuaccel import _encoder_padding, _fsdp_weights, _openmp_fork
     from cpuaccel.quant import _conv_modules, _sent_tensors
     from cpuaccel.quant._gptqmodel import import_hook as gptqmodel
     from cpuaccel.quant._torchao import import_hook as torchao
 
-    return _conv_modules, _sent_tensors, _encoder_padding, _openmp_fork, torchao, gptqmodel
+    fixes = (_conv_modules, _sent_tensors, _encoder_padding, _openmp_fork, _fsdp_weights)
+    return *fixes, torchao, gptqmodel
 
 
 def _switch(flag: bool) -> None:

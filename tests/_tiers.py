@@ -77,6 +77,7 @@ FULL_ONLY = {
     "benchmarks/test_bench_floats.py": "runs whole benchmarks",
     "benchmarks/test_bench_gnn.py": "runs whole benchmarks",
     "benchmarks/test_bench_gnn_blog.py": "runs whole benchmarks",
+    "benchmarks/test_bench_collectives.py": "runs whole benchmarks",
     "benchmarks/test_bench_gnn_roofline.py": "runs whole benchmarks",
     "benchmarks/test_bench_memory.py": "runs whole benchmarks",
     "benchmarks/test_bench_models.py": "runs whole benchmarks",
@@ -108,11 +109,15 @@ FULL_ONLY = {
         "compiles C++ with Inductor"
     ),
     "compile/test_save_dynamic_shapes.py": "files of models with many sizes",
+    "compile/test_sharded_weights.py::test_weights_of_fsdp_in_two_processes": (
+        "compiles in several processes"
+    ),
     "compile/test_transformer_masks.py": "transformers with each kind of mask",
     "compile/test_transformers.py": "whole transformers",
     "compile/test_works_with.py": "other libraries beside cpuaccel",
     "examples/test_aoti_cpp.py": "builds a C++ program against torch",
     "examples/test_ddp_graphsage.py": "trains in several processes",
+    "examples/test_distributed.py": "trains in several processes",
     "examples/test_serve.py": "starts servers",
     "examples/test_serve_ray.py": "starts servers",
     "examples/test_serve_sentences.py": "starts servers",

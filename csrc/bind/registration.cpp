@@ -15,6 +15,7 @@
 #include "base/plugin.h"
 #include "bind/front_ends.h"
 #include "ops/overrides.h"
+#include "ops/region/collectives.h"
 #include "ops/torch_compat.h"
 #include "ops/torch_kernel.h"
 
@@ -109,6 +110,7 @@ void register_overrides() {
   }
   QuietWarnings quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  ops::count_writes_of_collectives();
   for (const auto& list : overrides) {
     auto& libraries = is_permanent(list) ? s.permanent : s.libraries;
     if (&libraries == &s.permanent && !s.permanent.empty()) {

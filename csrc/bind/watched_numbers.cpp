@@ -66,6 +66,12 @@ void bind_watched_numbers(py::module_& module) {
   py::class_<WatchedNumbers>(module, "WatchedNumbers")
       .def(py::init<const py::sequence&>(), py::arg("tensors"))
       .def("are_as_before", &WatchedNumbers::are_as_before);
+  module.def(
+      "note_hidden_write",
+      [](const py::handle& tensor) { ops::note_hidden_write(THPVariable_Unpack(tensor.ptr())); },
+      py::arg("tensor"),
+      "Says that a tensor was or will be written to without a new version: the next use of weights "
+      "packed from it compares all of its bytes.");
 }
 
 }  // namespace cpuaccel

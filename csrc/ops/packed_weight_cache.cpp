@@ -74,7 +74,7 @@ CachedPackedWeight PackedWeightCache::get(at::TensorList made_of, WeightForm for
     entry = find(made_of, form, panel);
   }
   // Bytes are read without the lock, so that other threads can run.
-  const bool unchanged = entry && entry->watched.unchanged();
+  const bool unchanged = entry && entry->watched.unchanged(made_of);
   const std::scoped_lock lock(mutex_);
   if (unchanged) {
     ++stats_.hits;
@@ -89,7 +89,7 @@ CachedPackedWeight PackedWeightCache::get(at::TensorList made_of, WeightForm for
   const CachedPackedWeight packed = entry->packed;
   if (bytes_of(packed) <= stats_.capacity) {
     order_.push_front(std::move(entry));
-    index_.emplace(order_.front()->data, order_.begin());
+    index_.emplace(order_.front()->key, order_.begin());
     stats_.bytes += bytes_of(packed);
     shrink_to(stats_.capacity);
   }
@@ -98,7 +98,7 @@ CachedPackedWeight PackedWeightCache::get(at::TensorList made_of, WeightForm for
 
 std::shared_ptr<PackedWeightCache::Entry> PackedWeightCache::find(at::TensorList made_of,
                                                                   WeightForm form, int64_t panel) {
-  const auto [begin, end] = index_.equal_range(made_of.front().const_data_ptr());
+  const auto [begin, end] = index_.equal_range(key_of(made_of));
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
     if (entry->form == form && entry->panel == panel && entry->watched.are(made_of)) {
@@ -110,7 +110,7 @@ std::shared_ptr<PackedWeightCache::Entry> PackedWeightCache::find(at::TensorList
 }
 
 void PackedWeightCache::drop(Entries::iterator entry) {
-  const auto [begin, end] = index_.equal_range((*entry)->data);
+  const auto [begin, end] = index_.equal_range((*entry)->key);
   index_.erase(std::find_if(begin, end, [&](const auto& each) { return each.second == entry; }));
   stats_.bytes -= bytes_of((*entry)->packed);
   order_.erase(entry);
@@ -128,7 +128,7 @@ void PackedWeightCache::drop_expired() {
 
 void PackedWeightCache::drop_changed(at::TensorList made_of, const Entry* changed) {
   std::vector<Entries::iterator> outdated;
-  const auto [begin, end] = index_.equal_range(made_of.front().const_data_ptr());
+  const auto [begin, end] = index_.equal_range(key_of(made_of));
   for (auto each = begin; each != end; ++each) {
     const auto& entry = *each->second;
     if (entry.get() == changed || !entry->watched.are(made_of)) {

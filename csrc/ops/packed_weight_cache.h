@@ -58,15 +58,19 @@ class PackedWeightCache {
  private:
   PackedWeightCache();
 
+  // Of the weight's storage and offset, because its storage may be allocated anew elsewhere.
+  static uintptr_t key_of(at::TensorList made_of) {
+    const at::Tensor& weight = made_of.front();
+    return reinterpret_cast<uintptr_t>(weight.storage().unsafeGetStorageImpl()) +
+           static_cast<uintptr_t>(weight.storage_offset());
+  }
+
   struct Entry {
     Entry(at::TensorList made_of, WeightForm made_in, int64_t made_for)
-        : watched(made_of),
-          data(made_of.front().const_data_ptr()),
-          form(made_in),
-          panel(made_for) {}
+        : watched(made_of), key(key_of(made_of)), form(made_in), panel(made_for) {}
 
     WatchedTensors watched;
-    const void* data;
+    uintptr_t key;
     WeightForm form;
     int64_t panel;  // for the ISA that it was packed for
     CachedPackedWeight packed;
@@ -83,7 +87,7 @@ class PackedWeightCache {
 
   std::mutex& mutex_;
   Entries order_;
-  std::unordered_multimap<const void*, Entries::iterator> index_;  // by Entry::data
+  std::unordered_multimap<uintptr_t, Entries::iterator> index_;  // by Entry::key
   CacheStats stats_;
 };
 

@@ -5,8 +5,8 @@
 
 By default it starts Ray on this machine. `--address auto` joins a cluster that `ray start` made;
 its machines need the same checkout at the same path. Ray's proxy accepts a request, chooses a
-replica and rejects requests that would wait too long. Each replica has its own weights. Stops at
-SIGTERM or SIGINT.
+replica and rejects requests that would wait too long. Each replica has its own weights. Name files
+in `--form` by absolute paths. Stops at SIGTERM or SIGINT.
 """
 
 import json
@@ -75,6 +75,9 @@ def main(arguments: list[str] | None = None) -> None:
     except ValueError as error:
         raise SystemExit(f"ray_replicas: {error}") from error
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+    # Ray's workers look in this folder first, and a checkout has a `cpuaccel` without the compiled
+    # module.
+    os.chdir(Path(__file__).parent)
     ray.init(address=options.address, include_dashboard=False, log_to_driver=False)
     serve.start(http_options={"host": options.host, "port": options.port})
     deployment = serve.deployment(

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+import cpuaccel
 from examples.serve.servable import BadRequest, fields
 
 SIZE = 4
@@ -25,7 +26,7 @@ class Echo:
     route = "/echo"
 
     def __init__(self, form: str) -> None:
-        if form not in ("quick", "slow", "dies at once"):
+        if form not in ("quick", "quick with plugin", "slow", "dies at once"):
             raise ValueError(f"--form: expected quick, slow or 'dies at once', got {form!r}")
         self._form = form
 
@@ -49,4 +50,7 @@ class Echo:
         if self._form == "slow":
             time.sleep(0.4)
         vector = torch.tensor(request, dtype=torch.float32) @ self._weights
-        return {"sums": vector.tolist(), "threads": torch.get_num_threads()}
+        answer: dict[str, object] = {"sums": vector.tolist(), "threads": torch.get_num_threads()}
+        if self._form == "quick with plugin":
+            answer["plugin"] = "on" if cpuaccel.is_enabled() else "off"
+        return answer

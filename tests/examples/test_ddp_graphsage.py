@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork"),
 ]
 
-_PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "ddp_graphsage.py"
+_PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "distributed" / "ddp_graphsage.py"
 _SMALL = [
     *("--scale", "8", "--degree", "12", "--features", "16", "--classes", "5", "--hidden", "16"),
     *("--fan-out", "5,3", "--batch", "24"),
@@ -41,7 +41,7 @@ def _environment(**more: str) -> dict[str, str]:
 
 
 def _main(*arguments: str) -> list[float]:
-    from examples import ddp_graphsage
+    from examples.distributed import ddp_graphsage
 
     return ddp_graphsage.main([*_SMALL, *arguments])
 
@@ -133,7 +133,7 @@ def test_a_part_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parts_are_the_graph() -> None:
-    from examples import ddp_graphsage
+    from examples.distributed import ddp_graphsage
 
     options = ddp_graphsage._parser().parse_args(_SMALL)
     edges, features = {}, {}
@@ -160,7 +160,7 @@ def test_parts_are_the_graph() -> None:
 
 def _names(part: Any, number: int, parts: int) -> torch.Tensor:
     """The graph's ids of a part's nodes, found by their features in the whole graph."""
-    from examples import ddp_graphsage
+    from examples.distributed import ddp_graphsage
 
     options = ddp_graphsage._parser().parse_args(_SMALL)
     import numpy as np

@@ -25,13 +25,14 @@ _BODY = b'{"numbers": [1, 2, 3, 4]}'
 
 @pytest.mark.long
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: two replicas want two")
-def test_replicas_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plugin", ["off", "on"])
+def test_replicas_answer(plugin: str, tmp_path: Path) -> None:
     with listen("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen(
         [
             *(sys.executable, str(_ROOT / "examples" / "serve" / "ray_replicas.py")),
-            *("--model", "_served_echo:Echo", "--form", "quick", "--plugin", "off"),
+            *("--model", "_served_echo:Echo", "--form", "quick with plugin", "--plugin", plugin),
             *("--workers", "2", "--threads", "1", "--port", str(port)),
         ],
         # Ray writes a token to the home folder.
@@ -50,7 +51,8 @@ def test_replicas_answer(tmp_path: Path) -> None:
         expected = torch.tensor([1.0, 2.0, 3.0, 4.0]) @ _served_echo.weights()
         assert result.answers
         for _, body in result.answers:
-            assert json.loads(body) == {"sums": expected.tolist(), "threads": 1}
+            reply = {"sums": expected.tolist(), "threads": 1, "plugin": plugin}
+            assert json.loads(body) == reply
         assert set(result.workers) == {"0", "1"}
         bad = clients.run([target], [b'{"numbers": [1]}'], clients.Load(1, 2.0, 0.0))
         assert set(bad.errors)

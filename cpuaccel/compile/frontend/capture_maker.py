@@ -15,8 +15,9 @@ from cpuaccel.compile.capture import input_signature, quantized_models
 from cpuaccel.compile.capture.call_signature import Call
 from cpuaccel.compile.capture.capture import Capture, capture
 from cpuaccel.compile.capture.dynamic_shapes import shapes_of
-from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, layer_with_hooks, shown
+from cpuaccel.compile.capture.module_attributes import AttributeSnapshot, shown
 from cpuaccel.compile.capture.torch_export import time_limit
+from cpuaccel.compile.capture.traceable import untraceable_reason
 from cpuaccel.compile.common import report
 from cpuaccel.compile.frontend import symbolic_ahead
 from cpuaccel.compile.frontend.capture_outcome import CaptureOutcome, model_runs
@@ -73,10 +74,7 @@ class CaptureMaker:
         self, model: nn.Module, request: CaptureRequest, budgets: Budgets
     ) -> tuple[CaptureOutcome, AttributeSnapshot]:
         attributes = quantized_models.snapshot_of(model)
-        reason = self.gave_up_reason
-        if where := layer_with_hooks(model):
-            reason = reason or f"{where} has forward hooks"
-        if reason:
+        if reason := self.gave_up_reason or untraceable_reason(model):
             return model_runs(request.args, request.kwargs, reason), attributes
         outcome = self._capture(model, request, budgets, attributes)
         if outcome is None:

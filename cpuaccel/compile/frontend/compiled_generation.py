@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from cpuaccel.compile.capture.traceable import is_distributed
 from cpuaccel.compile.frontend import generating_models, known_models, same_class
 from cpuaccel.compile.frontend.capture_maker import SIZES_BUDGET, TIME_BUDGET
 
@@ -28,6 +29,8 @@ def planned(model: Any, compiled: Any, options: dict[str, Any]) -> Any:
     owner = model if isinstance(model, nn.Module) else getattr(model, "__self__", None)
     if not isinstance(owner, nn.Module) or not generating_models.generates(owner):
         return None
+    if is_distributed(owner):
+        return None  # Dynamo compiles the layers between the collectives
     if model is owner:
         run = _planned_call(owner, compiled.forward)
         compiled.forward = run

@@ -27,7 +27,7 @@ from cpuaccel.compile.capture.cached_attention import (
 )
 from cpuaccel.compile.capture.decoder import Decoder, cache_argument, check_attentions
 from cpuaccel.compile.capture.mask_patterns import config_for_patterns
-from cpuaccel.compile.capture.module_attributes import layer_with_hooks
+from cpuaccel.compile.capture.traceable import untraceable_reason
 from cpuaccel.compile.frontend import same_class
 from cpuaccel.compile.frontend.decoder_cache import DecoderCache, Entry
 from cpuaccel.compile.frontend.optimized_module import Optimized
@@ -251,7 +251,7 @@ class GenerationPlans(same_class.Plans):
 
     def _is_restored(self, disk: DecoderCache, key: Any, given: Arguments, cache: Any) -> bool:
         """Say whether the capture for such calls was on disk; it is taken then."""
-        if layer_with_hooks(self.model) or self._has_too_many(given):
+        if untraceable_reason(self.model) or self._has_too_many(given):
             return False
         positions = self._positions(given, cache)
         masks = self._masks(given, cache, positions)
@@ -339,8 +339,8 @@ class GenerationPlans(same_class.Plans):
 
     def _tried(self, given: Arguments, before: Any, output: Any) -> str:
         """Return why the model runs for such calls; "" if a capture does."""
-        if where := layer_with_hooks(self.model):
-            return f"{where} has forward hooks"
+        if reason := untraceable_reason(self.model):
+            return reason
         name = cache_argument(type(self.model))
         check_attentions(self.model)
         made = dict(output) if hasattr(output, "to_tuple") else {}

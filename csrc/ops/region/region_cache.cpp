@@ -115,7 +115,7 @@ std::shared_ptr<const CachedPlan> RegionCache::get(std::string_view text,
     ready = find(weights.get(), shape);
   }
   // Weights are read without the lock, so that other threads can run.
-  if (weights && !weights->watched.unchanged()) {
+  if (weights && !weights->watched.unchanged(constants)) {
     const std::scoped_lock lock(mutex_);
     ++stale_;
     drop(weights);

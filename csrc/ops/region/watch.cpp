@@ -80,6 +80,10 @@ void prefetch(const std::byte* data, size_t bytes, size_t begin, size_t stride) 
   }
 }
 
+const std::byte* data_of(const at::Tensor& tensor) {
+  return static_cast<const std::byte*>(tensor.const_data_ptr());
+}
+
 }  // namespace
 
 int64_t version_of(const at::Tensor& tensor) {
@@ -90,17 +94,16 @@ int64_t version_of(const at::Tensor& tensor) {
 }
 
 WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
-    : looked_at_(tensors.size()) {
+    : hidden_writes_(tensors), bytes_(tensors.size()), looked_at_(tensors.size()) {
   watched_.reserve(tensors.size());
-  bytes_.reserve(tensors.size());
-  for (const auto& tensor : tensors) {
-    watched_.push_back({tensor.storage().getWeakStorageImpl(), identity_of(tensor),
-                        tensor.const_data_ptr(), version_of(tensor)});
-    bytes_.push_back({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
-  }
   size_t all = 0;
-  for (const auto& each : bytes_) {
-    all += each.count;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& tensor = tensors[i];
+    watched_.push_back(
+        {tensor.storage().getWeakStorageImpl(), identity_of(tensor), version_of(tensor)});
+    bytes_[i].data.store(data_of(tensor));
+    bytes_[i].count = tensor.nbytes();
+    all += bytes_[i].count;
   }
   phases_ = all > kManyBytes ? kPhasesOfMany : kPhases;
   sums_.resize(phases_ * bytes_.size());
@@ -115,8 +118,7 @@ WatchedTensors::WatchedTensors(at::TensorList tensors, bool look_at_all)
 void WatchedTensors::look_at(size_t number) { looked_at_[number].store(true); }
 
 bool WatchedTensors::Watched::is(const at::Tensor& tensor) const {
-  return is_identical(identity, tensor) && tensor.const_data_ptr() == data &&
-         version_of(tensor) == version;
+  return is_identical(identity, tensor) && version_of(tensor) == version;
 }
 
 bool WatchedTensors::are(at::TensorList tensors) const {
@@ -147,7 +149,34 @@ bool WatchedTensors::were(at::TensorList tensors) const {
                     });
 }
 
-bool WatchedTensors::unchanged() {
+bool WatchedTensors::moved_and_written_are_unchanged(at::TensorList tensors) {
+  const uint64_t total = HiddenWriteCounts::total();
+  const bool all_seen = hidden_writes_.all_seen(total);
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    const auto* const data = data_of(tensors[i]);
+    const uint64_t writes = all_seen ? 0 : hidden_writes_.count(i);
+    const bool moved = data != bytes_[i].data.load(std::memory_order_relaxed);
+    if (!moved && (all_seen || hidden_writes_.is_seen(i, writes))) {
+      continue;
+    }
+    bytes_[i].data.store(data);
+    for (size_t phase = 0; looked_at_[i].load() && phase < phases_; ++phase) {
+      if (sum_of(i, phase) != sums_[phase * bytes_.size() + i]) {
+        return false;
+      }
+    }
+    if (!all_seen) {
+      hidden_writes_.set_seen(i, writes);
+    }
+  }
+  hidden_writes_.set_all_seen(total);
+  return true;
+}
+
+bool WatchedTensors::unchanged(at::TensorList tensors) {
+  if (!moved_and_written_are_unchanged(tensors)) {
+    return false;
+  }
   const uint64_t look = looks_.fetch_add(1, std::memory_order_relaxed);
   const size_t phase = static_cast<size_t>(look % phases_);
   const uint64_t* sums = sums_.data() + phase * bytes_.size();
@@ -160,7 +189,8 @@ bool WatchedTensors::unchanged() {
   for (size_t i = next_of(0); i < bytes_.size();) {
     const size_t next = next_of(i + 1);
     if (next < bytes_.size()) {
-      const auto& [data, count] = bytes_[next];
+      const auto* const data = bytes_[next].data.load(std::memory_order_relaxed);
+      const size_t count = bytes_[next].count;
       const auto its = look_of(count, phase, phases_);
       prefetch(data, count, its.first, its.stride);
       prefetch(data, its.piece_end, its.piece, kLine);
@@ -180,7 +210,8 @@ bool WatchedTensors::expired() const {
 
 uint64_t WatchedTensors::sum_of(size_t number, size_t phase) const {
   Sum sum;
-  const auto& [data, count] = bytes_[number];
+  const auto* const data = bytes_[number].data.load(std::memory_order_relaxed);
+  const size_t count = bytes_[number].count;
   const auto look = look_of(count, phase, phases_);
   add_lines(sum, data, look.first, count, look.stride);
   if (const size_t piece = look.piece_end - look.piece; piece > 0) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/region/hidden_writes.h"
 #include "ops/tensor_identity.h"
 
 namespace cpuaccel::ops {
@@ -20,7 +21,8 @@ int64_t version_of(const at::Tensor& tensor);
 // leaves the version (through `.data` or numpy, and any to a tensor of inference mode) is found at
 // the next look if it changed 64 KiB in a row, or an eighth of its tensor and at least 2 KiB; any
 // other change is found after as many looks as there are phases: kPhases, or kPhasesOfMany for
-// tensors of more than kManyBytes together.
+// tensors of more than kManyBytes together. A look reads the whole tensor after a hidden write
+// (hidden_writes.h), and if its storage was allocated anew elsewhere, as FSDP does.
 //
 // Each look reads one of these pieces of each tensor, and one cache line in every eighth and every
 // 64 KiB of it. The next look reads the next piece and other lines. Tensors of at most 1 KiB are
@@ -38,12 +40,13 @@ class WatchedTensors {
   // From now on, looks read the bytes of this tensor, because something was made from them.
   void look_at(size_t number);
 
-  // Whether `tensors` are the watched ones, as far as that is known without reading them.
+  // Whether `tensors` are the watched ones, as far as that is known without reading them. Their
+  // storages may have been allocated anew.
   bool are(at::TensorList tensors) const;
   // Whether `tensors` have the storages of the watched ones; false if none is watched.
   bool were(at::TensorList tensors) const;
-  // Whether the bytes that the next look reads are unchanged.
-  bool unchanged();
+  // Whether the bytes that the next look reads are unchanged. `tensors` are the watched ones.
+  bool unchanged(at::TensorList tensors);
   // Whether the memory of a watched tensor was freed.
   bool expired() const;
 
@@ -52,19 +55,21 @@ class WatchedTensors {
     // While this is held, no other storage has its address.
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     TensorIdentity identity;
-    const void* data;
     int64_t version;
 
     bool is(const at::Tensor& tensor) const;
   };
   struct Bytes {
-    const std::byte* data;
-    size_t count;
+    std::atomic<const std::byte*> data{nullptr};
+    size_t count = 0;
   };
 
   uint64_t sum_of(size_t number, size_t phase) const;
+  // Reads the tensors whole that moved, or had hidden writes since the last look.
+  bool moved_and_written_are_unchanged(at::TensorList tensors);
 
   std::vector<Watched> watched_;
+  HiddenWriteCounts hidden_writes_;
   std::vector<Bytes> bytes_;
   size_t phases_ = kPhases;
   // For each phase and each tensor: a look reads those of one phase.

@@ -1,7 +1,7 @@
 """Trains GraphSAGE on a partitioned graph: one part per process, DDP over gloo, cpuaccel's loader.
 
-    torchrun --standalone --nproc-per-node 2 examples/ddp_graphsage.py
-    python examples/ddp_graphsage.py --parts 2
+    torchrun --standalone --nproc-per-node 2 examples/distributed/ddp_graphsage.py
+    python examples/distributed/ddp_graphsage.py --parts 2
 
 The second command trains the same model in one process. It uses the same parts and batches and the
 mean of their gradients, so its losses equal those of the first up to rounding. The graph is
@@ -29,7 +29,7 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks._arguments import names, positive
 from benchmarks.gnn._graphs import GRAPHS

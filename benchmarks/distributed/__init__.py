@@ -1,0 +1,1 @@
+"""Costs of several processes."""
