@@ -129,7 +129,7 @@ def _prepare(job: Job, columns: list[Column]) -> tuple[dict[str, Contender], dic
 def _sqnr(job: Job, contenders: dict[str, Contender]) -> dict[str, float]:
     """The signal-to-error ratio of each contender's scores against fp32, in dB."""
     with _plugin.enabled(False):
-        exact = job.model(job.x).double()
+        exact = first_output(job.model(*job.inputs)).double()
     ratios = {}
     for name, contender in contenders.items():
         with contender.around():

@@ -108,8 +108,11 @@ class Program {
     }
     program_.operands.push_back(result);
   }
-  // An f32 number in memory.
-  void add_number() { program_.operands.push_back({DataType::f32, {}}); }
+  // An f32 number in memory. Returns how many operands come before it.
+  size_t add_number() {
+    program_.operands.push_back({DataType::f32, {}});
+    return program_.operands.size() - 1;
+  }
   void add(kernels::ElementwiseStep step) { program_.steps.push_back(step); }
 
   ElementwiseProgram done() && {
@@ -164,6 +167,16 @@ std::vector<Id> operands_of(std::span<const Operation> operations) {
   return result;
 }
 
+// Whether an operand is broadcast, or lies in another order than the others. oneDNN Graph reads such
+// operands one by one: 800 times as long as the kernel takes, where a shift of AdaLN is a part of a
+// row.
+bool reads_unlike_operands(const Building& building, std::span<const Operation> operations) {
+  const auto operands = operands_of(operations);
+  return std::ranges::any_of(operands, [&](Id id) {
+    return !same_layout(building.desc(id), building.desc(operands[0]));
+  });
+}
+
 }  // namespace
 
 DeclineReason add_elementwise(Building& building, std::span<const Operation> operations) {
@@ -213,19 +226,19 @@ void add_scale(Building& building, const Region&, const Operation& operation) {
     throw std::runtime_error("scale: no float, or too many dimensions");
   }
   auto layout = dst_layout(building, src, sizes);
+  const bool is_sum = operation.attributes.contains("offset");
+  const float number = attribute(operation.attributes, is_sum ? "offset" : "factor", 0.0f);
   Program program(building, layout, type);
   program.add(src[0]);
-  program.add_number();
-  program.add({ElementwiseOp::multiply, 0, 1});
+  program.add({is_sum ? ElementwiseOp::add : ElementwiseOp::multiply, 0, program.add_number()});
   const auto overwritten = overwritten_by(building, dst, layout, src);
-  auto step =
-      std::make_unique<KernelStep>(src, dst, std::move(layout),
-                                   [program = std::move(program).done(),
-                                    factor = attribute(operation.attributes, "factor", 1.0f)](
-                                       std::span<void* const> in, std::span<void* const> out) {
-                                     const std::array<const void*, 2> operands{in[0], &factor};
-                                     kernels::elementwise(program, operands, out[0]);
-                                   });
+  auto step = std::make_unique<KernelStep>(
+      src, dst, std::move(layout),
+      [program = std::move(program).done(), number](std::span<void* const> in,
+                                                    std::span<void* const> out) {
+        const std::array<const void*, 2> operands{in[0], &number};
+        kernels::elementwise(program, operands, out[0]);
+      });
   step->overwritten = overwritten;
   building.add(std::move(step));
 }
@@ -249,9 +262,12 @@ bool is_read_on_the_way(const StepRequest& request) {
 }
 
 DeclineReason make_elementwise(StepRequest& request) {
+  auto& building = request.building;
   const auto& operations = request.partition().operations;
-  if (!is_widened(request.building.type(operations.back().outputs[0]))) {
-    return "the CPU has arithmetic of the type";
+  const DataType type = building.type(operations.back().outputs[0]);
+  if (!is_widened(type) &&
+      (type != DataType::f32 || !reads_unlike_operands(building, operations))) {
+    return "the CPU has arithmetic of the type, and the operands lie alike";
   }
   if (is_read_on_the_way(request)) {
     return "a result on the way is read by other operations";

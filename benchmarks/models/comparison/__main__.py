@@ -1,8 +1,8 @@
 """Compares cpuaccel with torch, Inductor, zentorch, ONNX Runtime and OpenVINO in one table.
 
-It covers CNNs and transformers in int8, fp32 and bf16, and a decoder step next to the time to read
-its weights. Each model runs in its own process on as many CPUs as it has threads, and all columns
-are interleaved. Column `by` names the fastest of cpuaccel's columns, as a user would choose it:
+It covers CNNs and transformers in int8, fp32 and bf16, a decoder step next to the time to read its
+weights, and networks that make or read pictures in fp32 and bf16. Each model runs in its own
+process on as many CPUs as it has threads, and all columns are interleaved. Column `by` names the fastest of cpuaccel's columns, as a user would choose it:
 torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either on a PT2E model. Peers are measured
 if they are installed (`requirements/peers.txt`).
 """
@@ -66,7 +66,8 @@ def _wanted(options: argparse.Namespace) -> list[Case]:
     """By default one batch on one thread, fewer CNNs and one length; with --all every case."""
     every = options.all
     cnns = cases.CNNS if every else cases.FEWER_CNNS
-    models = options.models or [*cnns, *cases.TEXT, *cases.IMAGES, *cases.DECODERS]
+    pictures = list(cases.PICTURES) if every else cases.FEWER_PICTURES
+    models = options.models or [*cnns, *cases.TEXT, *cases.IMAGES, *cases.DECODERS, *pictures]
     return cases.cases(
         models,
         options.types,
@@ -121,14 +122,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="all 20 CNNs, texts of 16, 128 and 384 tokens, batches of 1 and 16, 1 and 2 threads",
+        help="all 20 CNNs and 6 pictures, texts of 16, 128 and 384 tokens, batches of 1 and 16, "
+        "1 and 2 threads",
     )
     add_checked_names(
         parser,
         "--models",
         lambda name: check_known([name], cases.KIND, "model"),
         default=None,
-        help=f"names from {','.join(cases.MODELS)} (default: all, but fewer CNNs)",
+        help=f"names from {','.join(cases.MODELS)} (default: all, but fewer CNNs and pictures)",
     )
     add_names(parser, "--types", cases.TYPES, "type")
     add_names(parser, "--peers", NAMES, "peer")

@@ -7,6 +7,7 @@ and at the end writes its results.
 import argparse
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,12 +46,13 @@ def main(arguments: list[str] | None = None) -> None:
 def measure(
     case: Case, wanted: Sequence[Column], rounds: int, budget: float, status: Path
 ) -> dict[str, Any]:
-    """Results of `case` in the `wanted` columns: times, failures with reasons, notes, the machine.
+    """Results of `case` in the `wanted` columns: times, first calls, failures, notes, the machine.
 
     The file `status` holds the column that is being prepared, and is empty while all are timed.
     """
     reasons = {each.name: each.missing() for each in wanted}
-    chosen = [_announced(each, status) for each in wanted if not reasons[each.name]]
+    first: dict[str, float] = {}
+    chosen = [_announced(each, status, first) for each in wanted if not reasons[each.name]]
     beside = {BOUND: reading(case)} if case.kind == DECODER and not _plugin.missing() else {}
     row, _ = time_job(
         str(case), _prepared(case, status), chosen, rounds=rounds, budget=budget, beside=beside
@@ -60,6 +62,7 @@ def measure(
         "case": case.to_dict(),
         "times": {name: each.to_dict() for name, each in row.samples.items()},
         **row.extra,
+        "first_s": first,
         "bound_ms": bound.median * 1e3 if bound else None,
         "notes": [
             *notes(case),
@@ -75,13 +78,18 @@ def _prepared(case: Case, status: Path) -> Job:
     return job(case)
 
 
-def _announced(column: Column, status: Path) -> Column:
-    """`column` as a peer that may fail; its first call is part of its preparation."""
+def _announced(column: Column, status: Path, first: dict[str, float]) -> Column:
+    """`column` as a peer that may fail; its first call is part of its preparation.
+
+    `first` gets the seconds of both.
+    """
 
     def prepare(job: Job) -> Runner:
         status.write_text(column.name)
+        start = time.perf_counter()
         run = column.prepare(job)
         run()
+        first[column.name] = time.perf_counter() - start
         status.write_text("")
         return run
 

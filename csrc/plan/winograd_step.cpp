@@ -1,0 +1,305 @@
+#include "plan/winograd_step.h"
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/tuning.h"
+#include "dnnl/tuning_cache.h"
+#include "kernels/winograd/winograd.h"
+#include "plan/eltwise.h"
+#include "plan/layer_step.h"
+#include "plan/pixel_stride.h"
+#include "plan/tuning_data.h"
+
+namespace cpuaccel::plan {
+namespace {
+
+using kernels::WinogradWeights;
+
+// With fewer multiply-adds, transforms and products of few rows cost what the method gains, and a
+// plan would be compared with other numbers for nothing.
+constexpr int64_t kFewestProducts = int64_t{1} << 26;
+// Transformed weights are read in each call, and stay in memory. Tiles of 4 x 4 pixels have 4 times
+// the weights of the layer.
+constexpr size_t kMostWinogradBytes[] = {size_t{128} << 20, size_t{40} << 20};
+constexpr int64_t kWinogradTiles[] = {2, 4};
+constexpr double kWinogradSeconds = 0.02;  // for all rounds, approximately
+constexpr double kLongWinogradRun = 0.005;
+
+// A convolution that the kernel computes.
+struct Winograd {
+  kernels::WinogradCall call = {};  // without pointers
+  int64_t in, out;
+  WinogradWeights::Strides strides;
+  Id src, weights, dst;
+  std::optional<Id> bias, addend = {};
+  Activation eltwise = Activation::none;
+  TensorDesc src_layout = {}, result = {};
+};
+
+kernels::WinogradImage image_of(const Sizes& sizes, int64_t pixel) {
+  return {sizes[2], sizes[3], pixel, sizes[2] * sizes[3] * pixel};
+}
+
+// Reads the addition as an addend of pixels, or of channels. Returns false for other operands.
+bool takes_addend(Winograd& found, const Building& building, const FloatPostOp& addition) {
+  const Id id = *addition.operand;
+  if (addition.algorithm != dnnl::algorithm::binary_add || building.type(id) != DataType::f32) {
+    return false;
+  }
+  const auto& [sizes, strides] = building.desc(id);
+  auto& call = found.call;
+  if (sizes == found.result.sizes) {
+    const auto pixel = pixel_stride(building.desc(id));
+    if (!pixel) {
+      return false;
+    }
+    const auto image = image_of(sizes, *pixel);
+    call.addend_pixel = image.pixel;
+    call.addend_row = image.width * image.pixel;
+    call.addend_image = image.image;
+  } else {
+    const bool of_channels = sizes.size() == 4 && sizes[1] == found.out && strides[1] == 1 &&
+                             sizes[2] == 1 && sizes[3] == 1;
+    if (!of_channels || (sizes[0] != 1 && sizes[0] != call.images)) {
+      return false;
+    }
+    call.addend_image = sizes[0] == 1 ? 0 : strides[0];
+  }
+  found.addend = id;
+  return true;
+}
+
+bool takes_post_ops(Winograd& found, const Building& building, const Layer& layer) {
+  auto next = layer.post_ops.begin();
+  if (next != layer.post_ops.end() && next->operand && !takes_addend(found, building, *next++)) {
+    return false;
+  }
+  if (next != layer.post_ops.end() && !next->operand) {
+    found.eltwise = eltwise_of(*next++);
+    if (found.eltwise == Activation::none) {
+      return false;
+    }
+  }
+  return next == layer.post_ops.end();
+}
+
+// A 3x3 convolution of f32 with one group, stride 1 and padding of at most 2.
+std::optional<Winograd> as_winograd(const Building& building, const Layer& layer) {
+  const auto& attributes = layer.operation->attributes;
+  const auto numbers = [&](std::string_view name) { return attribute(attributes, name, Sizes{}); };
+  const auto& [weights, taps] = building.desc(layer.weights);
+  const auto& src = building.desc(layer.src);
+  const Sizes ones{1, 1}, begin = numbers("pads_begin"), end = numbers("pads_end");
+  const auto is_f32 = [&](Id id) { return building.type(id) == DataType::f32; };
+  if (layer.kind != Layer::Kind::convolution || weights.size() != 4 || weights[2] != 3 ||
+      weights[3] != 3 || src.sizes.size() != 4 || src.sizes[1] != weights[1] ||
+      attribute(attributes, "groups", int64_t{1}) != 1 || numbers("strides") != ones ||
+      numbers("dilations") != ones || begin.size() != 2 || end.size() != 2 ||
+      attribute(attributes, "auto_pad", std::string("None")) != "None" || !is_f32(layer.src) ||
+      !is_f32(layer.weights) || !is_f32(layer.dst) || (layer.bias && !is_f32(*layer.bias)) ||
+      building.fast_math()) {
+    return std::nullopt;
+  }
+  Winograd found{{}, weights[1], weights[0], {taps[0], taps[1], taps[2], taps[3]},
+                 layer.src, layer.weights, layer.dst, layer.bias};
+  const Sizes sizes{src.sizes[0], weights[0], src.sizes[2] + begin[0] + end[0] - 2,
+                    src.sizes[3] + begin[1] + end[1] - 2};
+  found.result = dense(sizes, MemoryFormat::channels_last);
+  found.src_layout = src;
+  auto pixel = pixel_stride(src);
+  if (!pixel) {
+    found.src_layout = dense(src.sizes, MemoryFormat::channels_last);
+    pixel = src.sizes[1];
+  }
+  auto& call = found.call;
+  call.images = src.sizes[0];
+  call.from = image_of(src.sizes, *pixel);
+  call.to = image_of(sizes, weights[0]);
+  call.top = begin[0];
+  call.left = begin[1];
+  call.lowest = -std::numeric_limits<float>::infinity();
+  if (count_of(sizes) * weights[1] * 9 < kFewestProducts ||
+      !takes_post_ops(found, building, layer)) {
+    return std::nullopt;
+  }
+  if (found.eltwise == Activation::relu) {
+    found.eltwise = Activation::none;
+    call.lowest = 0;
+  }
+  return found;
+}
+
+class WinogradStep : public Step {
+ public:
+  WinogradStep(const Winograd& layer, std::shared_ptr<const WinogradWeights> weights)
+      : call_(layer.call),
+        has_bias_(layer.bias),
+        has_addend_(layer.addend),
+        eltwise_(layer.eltwise),
+        count_(count_of(layer.result.sizes)),
+        weights_(std::move(weights)) {}
+
+  void run(std::span<void* const> in, std::span<void* const> out) const override {
+    auto call = call_;
+    size_t next = 0;
+    call.src = static_cast<const float*>(in[next++]);
+    call.bias = has_bias_ ? static_cast<const float*>(in[next++]) : nullptr;
+    call.addend = has_addend_ ? static_cast<const float*>(in[next]) : nullptr;
+    call.dst = static_cast<float*>(out[0]);
+    kernels::winograd(call, *weights_);
+    if (eltwise_ != Activation::none) {
+      apply_eltwise(eltwise_, DataType::f32, out[0], count_);
+    }
+  }
+  std::string kernel() const override {
+    const std::string tile = std::to_string(weights_->tile());
+    return std::string("cpuaccel winograd:") +
+           kernels::first_usable(kernels::winograd_kernels()).name + ":" + tile + "x" + tile;
+  }
+  bool fits_team() const override { return true; }
+
+ private:
+  kernels::WinogradCall call_;
+  bool has_bias_, has_addend_;
+  Activation eltwise_;
+  int64_t count_;
+  std::shared_ptr<const WinogradWeights> weights_;
+};
+
+std::string tuning_key(const Winograd& layer) {
+  const auto& call = layer.call;
+  std::string text = "winograd";
+  for (const int64_t number :
+       {call.images, layer.in, call.from.height, call.from.width, call.from.pixel, layer.out,
+        call.to.height, call.to.width, call.top, call.left}) {
+    text += " " + std::to_string(number);
+  }
+  return text + (layer.bias ? " bias" : "") +
+         (layer.addend ? call.addend_pixel != 0 ? " sum" : " row" : "") + " " +
+         dnnl_layer::tuning_conditions();
+}
+
+std::shared_ptr<WinogradWeights> transformed(const Winograd& layer, const void* data,
+                                             int64_t tile) {
+  return std::make_shared<WinogradWeights>(static_cast<const float*>(data), layer.strides,
+                                           layer.out, layer.in, tile);
+}
+
+bool fits(const Building& building, const Winograd& layer, size_t number) {
+  const auto bytes = WinogradWeights::bytes(layer.out, layer.in, kWinogradTiles[number]);
+  return bytes <= kMostWinogradBytes[number] &&
+         const_cast<Building&>(building).packed().has_room(layer.dst, DataType::f32, bytes);
+}
+
+struct WinogradTiming {
+  int64_t tile = 0;  // 0: oneDNN
+  std::unique_ptr<Step> step = nullptr;
+  double seconds = 0;
+  bool is_same = true;
+};
+
+// The tile of the fastest way; 0 for oneDNN.
+int tuned_choice(Building& building, const Layer& of, const Winograd& layer, const void* data,
+                 const std::string& key) try {
+  const auto onednn = primitives_of(building, of);
+  if (!onednn) {
+    return 0;
+  }
+  TuningData random(onednn->whole);
+  const auto block = [](const TensorDesc& desc) {
+    return random_block(memory_desc(DataType::f32, desc));
+  };
+  const auto src = block(layer.src_layout), dst = block(layer.result);
+  const auto bias = block(dense({layer.out}, MemoryFormat::contiguous));
+  std::vector<TuningBlock> blocks{src};
+  if (layer.bias) {
+    blocks.push_back(bias);
+  }
+  if (layer.addend) {
+    blocks.push_back(block(building.desc(*layer.addend)));
+  }
+  std::vector<void*> in, out{dst.get()};
+  for (const auto& each : blocks) {
+    in.push_back(each.get());
+  }
+  std::vector<WinogradTiming> timings(1);
+  timings[0].step = random.step(onednn->descs, onednn->eltwise);
+  for (size_t number = 0; number < std::size(kWinogradTiles); ++number) {
+    if (fits(building, layer, number)) {
+      auto weights = transformed(layer, data, kWinogradTiles[number]);
+      timings.push_back(
+          {kWinogradTiles[number], std::make_unique<WinogradStep>(layer, std::move(weights))});
+    }
+  }
+  const auto run = [&](const WinogradTiming& timing) {
+    return timing.tile == 0 ? random.run(*timing.step)
+                            : seconds_of([&] { timing.step->run(in, out); });
+  };
+  for (auto& timing : timings) {
+    timing.seconds = run(timing);
+  }
+  time_candidates(timings, std::identity{}, kWinogradSeconds, run, kLongWinogradRun);
+  const auto& best = clearly_fastest(timings);
+  log_tuning(key, timings, best, [](const WinogradTiming& timing) { return timing.step->kernel(); });
+  return static_cast<int>(best.tile);
+} catch (const dnnl::error&) {
+  return 0;  // make_layer() comes later and reports the error
+}
+
+}  // namespace
+
+DeclineReason make_winograd(StepRequest& request) {
+  if (!request.layer()) {
+    return kNotLayer;
+  }
+  auto& building = request.building;
+  const auto& of = *request.layer();
+  auto layer = as_winograd(building, of);
+  if (!layer) {
+    return "not a large 3x3 convolution of f32 with stride 1, with an addition or an activation";
+  }
+  if (!dnnl_layer::tuning_enabled()) {
+    return "tuning is off";
+  }
+  const void* const data =
+      building.is_constant(layer->weights) ? building.constant(layer->weights) : nullptr;
+  if (data == nullptr) {
+    return "the weights have no data";
+  }
+  if (!fits(building, *layer, 0)) {
+    return "no room for transformed weights";
+  }
+  const auto key = tuning_key(*layer);
+  const int tile = dnnl_layer::tuning_result(
+      key, [&] { return tuned_choice(building, of, *layer, data, key); });
+  if (tile != 2 && tile != 4) {
+    return "tuning chose oneDNN";
+  }
+  auto weights = building.packed().cached<WinogradWeights>(
+      layer->dst, DataType::f32, [&] { return transformed(*layer, data, tile); });
+  auto step = std::make_unique<WinogradStep>(*layer, std::move(weights));
+  step->inputs = {with_layout(building, layer->src, layer->src_layout)};
+  if (layer->bias) {
+    step->inputs.push_back(*layer->bias);
+  }
+  if (layer->addend) {
+    step->inputs.push_back(*layer->addend);
+    const Id addend = *layer->addend;
+    if (addend != layer->src && same_layout(building.desc(addend), layer->result) &&
+        building.may_overwrite(layer->dst, addend)) {
+      step->overwritten = addend;
+    }
+  }
+  step->outputs = {layer->dst};
+  step->output_descs = {layer->result};
+  building.add(std::move(step));
+  return kAdded;
+}
+
+}  // namespace cpuaccel::plan

@@ -1,0 +1,81 @@
+"""Parts of diffusion networks: AdaLN's scale and shift, and quotients by 1."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cpuaccel
+from compile._compiled import Net, Net2, needs_onednn
+from cpuaccel.compile.capture.capture import graph_of
+
+pytestmark = needs_onednn
+
+_aten: Any = torch.ops.aten
+WIDTH = 48
+
+
+def _ada_ln(self: Any, x: Tensor, time: Tensor) -> Tensor:
+    """A block of DiT without its attention."""
+    shift, scale, gate = self.modulation(F.silu(time)).chunk(3, 1)
+    normed = F.layer_norm(x, (WIDTH,), eps=1e-6) * (1 + scale[:, None]) + shift[:, None]
+    return (x + gate.unsqueeze(1) * self.mlp(normed)) / 1.0
+
+
+def _block() -> Net2:
+    torch.manual_seed(0)
+    return Net2(
+        _ada_ln, modulation=nn.Linear(WIDTH, 3 * WIDTH), mlp=nn.Linear(WIDTH, WIDTH)
+    ).eval()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_scales_and_shifts_are_a_step(batch: int, dtype: torch.dtype) -> None:
+    model = _block().to(dtype)
+    x, time = torch.randn(batch, 10, WIDTH, dtype=dtype), torch.randn(batch, WIDTH, dtype=dtype)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model, (x, time), time_budget=0)
+        exact = copy.deepcopy(model).double()(x.double(), time.double())
+        tolerance = 1e-5 if dtype == torch.float32 else 5e-2
+        torch.testing.assert_close(
+            optimized(x, time).double(), exact, rtol=tolerance, atol=tolerance
+        )
+        steps = str(cpuaccel.explain(optimized, (x, time))).splitlines()
+    (shifted,) = (line for line in steps if line.startswith("Multiply+Add "))
+    assert "onednn" not in shifted
+
+
+def test_numbers_do_not_split_the_plan() -> None:
+    model, x, time = _block(), torch.randn(2, 10, WIDTH), torch.randn(2, WIDTH)
+    graph, *_ = graph_of(model, (x, time), {}, in_place=True)
+    targets = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+    assert _aten.add.Tensor not in targets
+    assert _aten.div.Tensor not in targets
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("number", [1, -2.5, 0.0, float("inf"), float("nan")])
+def test_sums_with_numbers(number: float, dtype: torch.dtype) -> None:
+    model = Net(
+        lambda self, x: F.relu((self.layer(x) + number) * 2 - number), layer=nn.Linear(8, 8)
+    ).to(dtype)
+    x = torch.randn(3, 8, dtype=dtype)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model.eval(), (x,), time_budget=0)
+        expected = model(x)
+        torch.testing.assert_close(optimized(x), expected, equal_nan=True)
+
+
+def test_sums_of_integers_stay_torch_s() -> None:
+    model = Net(
+        lambda self, x: self.layer((x + 1).float()).relu(), layer=nn.Linear(8, 8)
+    ).eval()
+    x = torch.arange(24).reshape(3, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(cpuaccel.optimize(model, (x,), time_budget=0)(x), model(x))
