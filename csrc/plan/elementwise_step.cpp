@@ -243,14 +243,18 @@ void add_scale(Building& building, const Region&, const Operation& operation) {
   building.add(std::move(step));
 }
 
+void add_cast(Building& building, Id from, Id to, const TensorDesc& desc) {
+  Program program(building, desc, building.type(to));
+  program.add(from);
+  building.add(step_of(std::move(program).done(), {from}, to, desc));
+}
+
 Id dense_copy(Building& building, Id id, const TensorDesc& desc) {
   if (same_layout(building.desc(id), desc) || desc.sizes.size() > kElementwiseDims) {
     return with_layout(building, id, desc);
   }
   const Id copy = building.new_value(building.type(id));
-  Program program(building, desc, building.type(id));
-  program.add(id);
-  building.add(step_of(std::move(program).done(), {id}, copy, desc));
+  add_cast(building, id, copy, desc);
   return copy;
 }
 

@@ -16,6 +16,10 @@ DeclineReason add_elementwise(Building& building, std::span<const Operation> ope
 // The kind of op `scale` (step_registry.h): the product with a number, or the sum with one.
 void add_scale(Building& building, const Region& region, const Operation& operation);
 
+// Adds a step that copies `from` to `to`, which has a float type of its own and gets the dense layout
+// `desc`.
+void add_cast(Building& building, Id from, Id to, const TensorDesc& desc);
+
 // with_layout for a dense layout, also of a type that oneDNN cannot copy.
 Id dense_copy(Building& building, Id id, const TensorDesc& desc);
 

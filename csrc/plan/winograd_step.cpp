@@ -1,5 +1,6 @@
 #include "plan/winograd_step.h"
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -8,13 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "base/amx.h"
 #include "base/tuning.h"
 #include "dnnl/tuning_cache.h"
+#include "kernels/gemm/half.h"
 #include "kernels/winograd/winograd.h"
+#include "plan/elementwise_step.h"
 #include "plan/eltwise.h"
 #include "plan/layer_step.h"
 #include "plan/pixel_stride.h"
 #include "plan/tuning_data.h"
+#include "plan/widened.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -38,8 +43,10 @@ struct Winograd {
   WinogradWeights::Strides strides;
   Id src, weights, dst;
   std::optional<Id> bias, addend = {};
+  DataType type;  // of all of them
   Activation eltwise = Activation::none;
-  TensorDesc src_layout = {}, result = {};
+  // What the kernel reads and writes, in f32.
+  TensorDesc src_layout = {}, addend_layout = {}, result = {};
 };
 
 kernels::WinogradImage image_of(const Sizes& sizes, int64_t pixel) {
@@ -49,13 +56,17 @@ kernels::WinogradImage image_of(const Sizes& sizes, int64_t pixel) {
 // Reads the addition as an addend of pixels, or of channels. Returns false for other operands.
 bool takes_addend(Winograd& found, const Building& building, const FloatPostOp& addition) {
   const Id id = *addition.operand;
-  if (addition.algorithm != dnnl::algorithm::binary_add || building.type(id) != DataType::f32) {
+  if (addition.algorithm != dnnl::algorithm::binary_add || building.type(id) != found.type) {
     return false;
   }
-  const auto& [sizes, strides] = building.desc(id);
+  auto& layout = found.addend_layout;
+  layout = found.type == DataType::f32
+               ? building.desc(id)
+               : dense(building.desc(id).sizes, MemoryFormat::channels_last);
+  const auto& [sizes, strides] = layout;
   auto& call = found.call;
   if (sizes == found.result.sizes) {
-    const auto pixel = pixel_stride(building.desc(id));
+    const auto pixel = pixel_stride(layout);
     if (!pixel) {
       return false;
     }
@@ -89,31 +100,39 @@ bool takes_post_ops(Winograd& found, const Building& building, const Layer& laye
   return next == layer.post_ops.end();
 }
 
-// A 3x3 convolution of f32 with one group, stride 1 and padding of at most 2.
+// Whether f32 arithmetic is no loss for layers of the type.
+bool is_taken(DataType type) {
+  return type == DataType::f32 || (is_f32_or_half(type) && !amx_tiles_usable());
+}
+
+// A 3x3 convolution of floats with one group, stride 1 and padding of at most 2.
 std::optional<Winograd> as_winograd(const Building& building, const Layer& layer) {
   const auto& attributes = layer.operation->attributes;
   const auto numbers = [&](std::string_view name) { return attribute(attributes, name, Sizes{}); };
   const auto& [weights, taps] = building.desc(layer.weights);
   const auto& src = building.desc(layer.src);
   const Sizes ones{1, 1}, begin = numbers("pads_begin"), end = numbers("pads_end");
-  const auto is_f32 = [&](Id id) { return building.type(id) == DataType::f32; };
+  const auto type = building.type(layer.src);
+  const auto has_type = [&](Id id) { return building.type(id) == type; };
   if (layer.kind != Layer::Kind::convolution || weights.size() != 4 || weights[2] != 3 ||
       weights[3] != 3 || src.sizes.size() != 4 || src.sizes[1] != weights[1] ||
       attribute(attributes, "groups", int64_t{1}) != 1 || numbers("strides") != ones ||
       numbers("dilations") != ones || begin.size() != 2 || end.size() != 2 ||
-      attribute(attributes, "auto_pad", std::string("None")) != "None" || !is_f32(layer.src) ||
-      !is_f32(layer.weights) || !is_f32(layer.dst) || (layer.bias && !is_f32(*layer.bias)) ||
+      attribute(attributes, "auto_pad", std::string("None")) != "None" || !is_taken(type) ||
+      !memory_format_of(building.desc(layer.weights)) ||
+      !has_type(layer.weights) || !has_type(layer.dst) ||
+      (layer.bias && (!has_type(*layer.bias) || !building.is_constant(*layer.bias))) ||
       building.fast_math()) {
     return std::nullopt;
   }
   Winograd found{{}, weights[1], weights[0], {taps[0], taps[1], taps[2], taps[3]},
-                 layer.src, layer.weights, layer.dst, layer.bias};
+                 layer.src, layer.weights, layer.dst, layer.bias, {}, type};
   const Sizes sizes{src.sizes[0], weights[0], src.sizes[2] + begin[0] + end[0] - 2,
                     src.sizes[3] + begin[1] + end[1] - 2};
   found.result = dense(sizes, MemoryFormat::channels_last);
   found.src_layout = src;
   auto pixel = pixel_stride(src);
-  if (!pixel) {
+  if (!pixel || type != DataType::f32) {
     found.src_layout = dense(src.sizes, MemoryFormat::channels_last);
     pixel = src.sizes[1];
   }
@@ -135,11 +154,22 @@ std::optional<Winograd> as_winograd(const Building& building, const Layer& layer
   return found;
 }
 
+// `count` numbers of the layer's type.
+std::vector<float> as_floats(const Winograd& layer, const void* data, int64_t count) {
+  std::vector<float> floats(static_cast<size_t>(count));
+  const float* const found =
+      kernels::elements_as_floats(data, layer.type, count, floats.data());
+  std::copy_n(found, found == floats.data() ? 0 : floats.size(), floats.begin());
+  return floats;
+}
+
 class WinogradStep : public Step {
  public:
-  WinogradStep(const Winograd& layer, std::shared_ptr<const WinogradWeights> weights)
+  // `bias` has the layer's type; null: none.
+  WinogradStep(const Winograd& layer, std::shared_ptr<const WinogradWeights> weights,
+               const void* bias)
       : call_(layer.call),
-        has_bias_(layer.bias),
+        bias_(bias != nullptr ? as_floats(layer, bias, layer.out) : std::vector<float>{}),
         has_addend_(layer.addend),
         eltwise_(layer.eltwise),
         count_(count_of(layer.result.sizes)),
@@ -147,10 +177,9 @@ class WinogradStep : public Step {
 
   void run(std::span<void* const> in, std::span<void* const> out) const override {
     auto call = call_;
-    size_t next = 0;
-    call.src = static_cast<const float*>(in[next++]);
-    call.bias = has_bias_ ? static_cast<const float*>(in[next++]) : nullptr;
-    call.addend = has_addend_ ? static_cast<const float*>(in[next]) : nullptr;
+    call.src = static_cast<const float*>(in[0]);
+    call.bias = bias_.empty() ? nullptr : bias_.data();
+    call.addend = has_addend_ ? static_cast<const float*>(in[1]) : nullptr;
     call.dst = static_cast<float*>(out[0]);
     kernels::winograd(call, *weights_);
     if (eltwise_ != Activation::none) {
@@ -166,7 +195,8 @@ class WinogradStep : public Step {
 
  private:
   kernels::WinogradCall call_;
-  bool has_bias_, has_addend_;
+  std::vector<float> bias_;
+  bool has_addend_;
   Activation eltwise_;
   int64_t count_;
   std::shared_ptr<const WinogradWeights> weights_;
@@ -180,15 +210,20 @@ std::string tuning_key(const Winograd& layer) {
         call.to.height, call.to.width, call.top, call.left}) {
     text += " " + std::to_string(number);
   }
-  return text + (layer.bias ? " bias" : "") +
+  return text + (layer.type == DataType::f32 ? "" : layer.type == DataType::bf16 ? " bf16" : " f16") +
+         (layer.bias ? " bias" : "") +
          (layer.addend ? call.addend_pixel != 0 ? " sum" : " row" : "") + " " +
          dnnl_layer::tuning_conditions();
 }
 
 std::shared_ptr<WinogradWeights> transformed(const Winograd& layer, const void* data,
                                              int64_t tile) {
-  return std::make_shared<WinogradWeights>(static_cast<const float*>(data), layer.strides,
-                                           layer.out, layer.in, tile);
+  if (layer.type == DataType::f32) {
+    return std::make_shared<WinogradWeights>(static_cast<const float*>(data), layer.strides,
+                                             layer.out, layer.in, tile);
+  }
+  const auto floats = as_floats(layer, data, layer.out * layer.in * 9);
+  return std::make_shared<WinogradWeights>(floats.data(), layer.strides, layer.out, layer.in, tile);
 }
 
 bool fits(const Building& building, const Winograd& layer, size_t number) {
@@ -216,25 +251,16 @@ int tuned_choice(Building& building, const Layer& of, const Winograd& layer, con
     return random_block(memory_desc(DataType::f32, desc));
   };
   const auto src = block(layer.src_layout), dst = block(layer.result);
-  const auto bias = block(dense({layer.out}, MemoryFormat::contiguous));
-  std::vector<TuningBlock> blocks{src};
-  if (layer.bias) {
-    blocks.push_back(bias);
-  }
-  if (layer.addend) {
-    blocks.push_back(block(building.desc(*layer.addend)));
-  }
-  std::vector<void*> in, out{dst.get()};
-  for (const auto& each : blocks) {
-    in.push_back(each.get());
-  }
+  const auto addend = layer.addend ? block(layer.addend_layout) : nullptr;
+  const std::vector<void*> in{src.get(), addend.get()}, out{dst.get()};
+  const void* const bias = layer.bias ? building.constant(*layer.bias) : nullptr;
   std::vector<WinogradTiming> timings(1);
   timings[0].step = random.step(onednn->descs, onednn->eltwise);
   for (size_t number = 0; number < std::size(kWinogradTiles); ++number) {
     if (fits(building, layer, number)) {
       auto weights = transformed(layer, data, kWinogradTiles[number]);
       timings.push_back(
-          {kWinogradTiles[number], std::make_unique<WinogradStep>(layer, std::move(weights))});
+          {kWinogradTiles[number], std::make_unique<WinogradStep>(layer, std::move(weights), bias)});
     }
   }
   const auto run = [&](const WinogradTiming& timing) {
@@ -262,7 +288,7 @@ DeclineReason make_winograd(StepRequest& request) {
   const auto& of = *request.layer();
   auto layer = as_winograd(building, of);
   if (!layer) {
-    return "not a large 3x3 convolution of f32 with stride 1, with an addition or an activation";
+    return "not a large 3x3 convolution with stride 1, with an addition and an activation at most";
   }
   if (!dnnl_layer::tuning_enabled()) {
     return "tuning is off";
@@ -283,22 +309,33 @@ DeclineReason make_winograd(StepRequest& request) {
   }
   auto weights = building.packed().cached<WinogradWeights>(
       layer->dst, DataType::f32, [&] { return transformed(*layer, data, tile); });
-  auto step = std::make_unique<WinogradStep>(*layer, std::move(weights));
-  step->inputs = {with_layout(building, layer->src, layer->src_layout)};
-  if (layer->bias) {
-    step->inputs.push_back(*layer->bias);
-  }
+  const auto as_f32 = [&](Id id, const TensorDesc& layout) {
+    if (layer->type == DataType::f32) {
+      return with_layout(building, id, layout);
+    }
+    const Id wide = building.new_value(DataType::f32);
+    add_cast(building, id, wide, layout);
+    return wide;
+  };
+  auto step = std::make_unique<WinogradStep>(
+      *layer, std::move(weights), layer->bias ? building.constant(*layer->bias) : nullptr);
+  step->inputs = {as_f32(layer->src, layer->src_layout)};
   if (layer->addend) {
-    step->inputs.push_back(*layer->addend);
-    const Id addend = *layer->addend;
-    if (addend != layer->src && same_layout(building.desc(addend), layer->result) &&
+    const Id addend = as_f32(*layer->addend, layer->addend_layout);
+    step->inputs.push_back(addend);
+    if (addend == *layer->addend && addend != layer->src &&
+        same_layout(layer->addend_layout, layer->result) &&
         building.may_overwrite(layer->dst, addend)) {
       step->overwritten = addend;
     }
   }
-  step->outputs = {layer->dst};
+  const Id dst = layer->type == DataType::f32 ? layer->dst : building.new_value(DataType::f32);
+  step->outputs = {dst};
   step->output_descs = {layer->result};
   building.add(std::move(step));
+  if (dst != layer->dst) {
+    add_cast(building, dst, layer->dst, layer->result);
+  }
   return kAdded;
 }
 

@@ -1,5 +1,5 @@
 // Large convolutions of 3x3 taps by kernel family winograd, where tuning finds it faster than
-// oneDNN.
+// oneDNN. 16-bit sources and addends are copied to f32, and results are rounded once.
 #pragma once
 
 #include "plan/step_maker.h"
