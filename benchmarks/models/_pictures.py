@@ -191,8 +191,10 @@ def inputs(name: str, batch: int) -> tuple[Tensor, ...]:
 def fused(model: nn.Module) -> nn.Module:
     """A copy with fused projections and channels_last weights, as Diffusion Fast compiles it."""
     model = copy.deepcopy(model)
+    to_layout: Any = model.to
     for module in list(model.modules()):
         fuse: Any = getattr(module, "fuse_qkv_projections", None)
         if fuse is not None:
             fuse()
-    return model.to(memory_format=torch.channels_last)
+    to_layout(memory_format=torch.channels_last)
+    return model

@@ -73,7 +73,9 @@ def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> 
 
 def optimized(job: Job) -> Runner:
     """Quantizes `job` and applies `cpuaccel.optimize`."""
-    return _compiled.optimized(converted(job, dynamic=False, for_cpuaccel=True), job.inputs, _in_bf16)
+    return _compiled.optimized(
+        converted(job, dynamic=False, for_cpuaccel=True), job.inputs, _in_bf16
+    )
 
 
 @contextmanager

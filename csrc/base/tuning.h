@@ -49,8 +49,7 @@ inline std::string in_microseconds(double seconds) {
 // caches that were cold count little, these runs are the first round.
 template <typename Candidates, typename TimingOf, typename Run>
 void time_candidates(Candidates& candidates, const TimingOf& timing_of, double budget,
-                     const Run& run,
-                     double long_run = std::numeric_limits<double>::infinity()) {
+                     const Run& run, double long_run = std::numeric_limits<double>::infinity()) {
   constexpr int kRounds = 5, kLeastRounds = 2;
   // Candidates slower than the fastest by this factor in the first round are not run again, except
   // for the first candidate, which the others have to beat.

@@ -167,14 +167,13 @@ std::vector<Id> operands_of(std::span<const Operation> operations) {
   return result;
 }
 
-// Whether an operand is broadcast, or lies in another order than the others. oneDNN Graph reads such
-// operands one by one: 800 times as long as the kernel takes, where a shift of AdaLN is a part of a
-// row.
+// Whether an operand is broadcast, or lies in another order than the others. oneDNN Graph reads
+// such operands one by one: 800 times as long as the kernel takes, where a shift of AdaLN is a part
+// of a row.
 bool reads_unlike_operands(const Building& building, std::span<const Operation> operations) {
   const auto operands = operands_of(operations);
-  return std::ranges::any_of(operands, [&](Id id) {
-    return !same_layout(building.desc(id), building.desc(operands[0]));
-  });
+  return std::ranges::any_of(
+      operands, [&](Id id) { return !same_layout(building.desc(id), building.desc(operands[0])); });
 }
 
 }  // namespace
@@ -232,13 +231,13 @@ void add_scale(Building& building, const Region&, const Operation& operation) {
   program.add(src[0]);
   program.add({is_sum ? ElementwiseOp::add : ElementwiseOp::multiply, 0, program.add_number()});
   const auto overwritten = overwritten_by(building, dst, layout, src);
-  auto step = std::make_unique<KernelStep>(
-      src, dst, std::move(layout),
-      [program = std::move(program).done(), number](std::span<void* const> in,
-                                                    std::span<void* const> out) {
-        const std::array<const void*, 2> operands{in[0], &number};
-        kernels::elementwise(program, operands, out[0]);
-      });
+  auto step =
+      std::make_unique<KernelStep>(src, dst, std::move(layout),
+                                   [program = std::move(program).done(), number](
+                                       std::span<void* const> in, std::span<void* const> out) {
+                                     const std::array<const void*, 2> operands{in[0], &number};
+                                     kernels::elementwise(program, operands, out[0]);
+                                   });
   step->overwritten = overwritten;
   building.add(std::move(step));
 }

@@ -29,9 +29,7 @@ def _ada_ln(self: Any, x: Tensor, time: Tensor) -> Tensor:
 
 def _block() -> Net2:
     torch.manual_seed(0)
-    return Net2(
-        _ada_ln, modulation=nn.Linear(WIDTH, 3 * WIDTH), mlp=nn.Linear(WIDTH, WIDTH)
-    ).eval()
+    return Net2(_ada_ln, modulation=nn.Linear(WIDTH, 3 * WIDTH), mlp=nn.Linear(WIDTH, WIDTH)).eval()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -74,9 +72,7 @@ def test_sums_with_numbers(number: float, dtype: torch.dtype) -> None:
 
 
 def test_sums_of_integers_stay_torch_s() -> None:
-    model = Net(
-        lambda self, x: self.layer((x + 1).float()).relu(), layer=nn.Linear(8, 8)
-    ).eval()
+    model = Net(lambda self, x: self.layer((x + 1).float()).relu(), layer=nn.Linear(8, 8)).eval()
     x = torch.arange(24).reshape(3, 8)
     with torch.no_grad():
         torch.testing.assert_close(cpuaccel.optimize(model, (x,), time_budget=0)(x), model(x))

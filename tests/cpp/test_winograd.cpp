@@ -31,9 +31,9 @@ struct Case {
         src(floats(of.images * of.height * of.width * of.in, 0.37f)),
         weights(floats(of.out * of.in * 9, 0.71f)),
         bias(floats(of.out, 0.11f)),
-        addend(floats(of.per_channel ? of.images * of.out
-                                     : of.images * to_height * to_width * of.out,
-                      0.23f)),
+        addend(
+            floats(of.per_channel ? of.images * of.out : of.images * to_height * to_width * of.out,
+                   0.23f)),
         dst(static_cast<size_t>(of.images * to_height * to_width * of.out)) {}
 
   void run(WinogradFunction* row) {
@@ -142,8 +142,8 @@ TEST_P(WinogradTest, HasTheBitsOfTheReferenceTransforms) {
       Case found(sizes, tile), expected(sizes, tile);
       found.run(GetParam().function);
       expected.run(winograd_ref);
-      EXPECT_TRUE(std::equal(found.dst.data(), found.dst.data() + found.dst.size(),
-                             expected.dst.data()));
+      EXPECT_TRUE(
+          std::equal(found.dst.data(), found.dst.data() + found.dst.size(), expected.dst.data()));
     }
   }
 }

@@ -2,9 +2,10 @@
 
 It covers CNNs and transformers in int8, fp32 and bf16, a decoder step next to the time to read its
 weights, and networks that make or read pictures in fp32 and bf16. Each model runs in its own
-process on as many CPUs as it has threads, and all columns are interleaved. Column `by` names the fastest of cpuaccel's columns, as a user would choose it:
-torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either on a PT2E model. Peers are measured
-if they are installed (`requirements/peers.txt`).
+process on as many CPUs as it has threads, and all columns are interleaved. Column `by` names the
+fastest of cpuaccel's columns, as a user would choose it: torch.compile(backend="cpuaccel"),
+cpuaccel.optimize, or either on a PT2E model. Peers are measured if they are installed
+(`requirements/peers.txt`).
 """
 
 import argparse

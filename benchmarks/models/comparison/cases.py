@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.models._pictures import PICTURES
+from benchmarks.models import _pictures
 
 CNN, ENCODER, DECODER, PICTURE = "CNN", "encoder", "decoder step", "picture"
 FP32, BF16, INT8 = "fp32", "bf16", "int8"
@@ -29,6 +29,7 @@ CACHE = 512
 
 # For tests of the benchmarks.
 _TINY = {"bert-tiny": ENCODER, "gpt2-tiny": DECODER}
+PICTURES = tuple(_pictures.PICTURES)
 FEWER_PICTURES = ("sam-mask-decoder", "clip-vit-b-32")
 """The pictures that need no diffusers, and little time."""
 

@@ -26,25 +26,64 @@ constexpr int64_t kGrain = 8192;     // floats of src or dst, some microseconds 
 
 int64_t square(int64_t value) { return value * value; }
 
-// G g for a column of three numbers that are `step` apart: F(2, 3) or F(4, 3).
-void transform_taps(const float* g, int64_t step, float* to, int64_t to_step, int64_t tile) {
-  const float g0 = g[0], g1 = g[step], g2 = g[2 * step];
-  if (tile == 2) {
-    const float outer = 0.5f * (g0 + g2), inner = 0.5f * g1;
-    to[0] = g0;
-    to[to_step] = outer + inner;
-    to[2 * to_step] = outer - inner;
-    to[3 * to_step] = g2;
-    return;
+// Taps of kLanes input channels, side by side: loops over them are vectors.
+constexpr int64_t kLanes = 16;
+using Lanes = std::array<float, kLanes>;
+
+// G g for columns of three taps that are `step` apart: F(2, 3).
+void transform_taps_2(const Lanes* g, int64_t step, Lanes* to, int64_t to_step) {
+  for (size_t i = 0; i < kLanes; ++i) {
+    const float g0 = g[0][i], g2 = g[2 * step][i];
+    const float outer = 0.5f * (g0 + g2), inner = 0.5f * g[step][i];
+    to[0][i] = g0;
+    to[to_step][i] = outer + inner;
+    to[2 * to_step][i] = outer - inner;
+    to[3 * to_step][i] = g2;
   }
-  const float outer = (g0 + g2) / -6, inner = g1 / -6;
-  const float far_outer = g0 / 24 + g2 / 6, far_inner = g1 / 12;
-  to[0] = 0.25f * g0;
-  to[to_step] = outer + inner;
-  to[2 * to_step] = outer - inner;
-  to[3 * to_step] = far_outer + far_inner;
-  to[4 * to_step] = far_outer - far_inner;
-  to[5 * to_step] = g2;
+}
+
+// F(4, 3).
+void transform_taps_4(const Lanes* g, int64_t step, Lanes* to, int64_t to_step) {
+  constexpr float kSixth = 1.0f / 6, kTwelfth = 1.0f / 12, kTwentyFourth = 1.0f / 24;
+  for (size_t i = 0; i < kLanes; ++i) {
+    const float g0 = g[0][i], g1 = g[step][i], g2 = g[2 * step][i];
+    const float outer = -kSixth * (g0 + g2), inner = -kSixth * g1;
+    const float far_outer = kTwentyFourth * g0 + kSixth * g2, far_inner = kTwelfth * g1;
+    to[0][i] = 0.25f * g0;
+    to[to_step][i] = outer + inner;
+    to[2 * to_step][i] = outer - inner;
+    to[3 * to_step][i] = far_outer + far_inner;
+    to[4 * to_step][i] = far_outer - far_inner;
+    to[5 * to_step][i] = g2;
+  }
+}
+
+// Writes the transformed taps of `count` input channels, at most kLanes. Element k of a tile is
+// `matrix` floats after element k - 1.
+void transform_lanes(const float* weights, const WinogradWeights::Strides& strides, int64_t count,
+                     int64_t tile, float* to, int64_t matrix) {
+  const auto transform = tile == 2 ? transform_taps_2 : transform_taps_4;
+  const int64_t size = tile + kTaps - 1;
+  std::array<Lanes, kTaps * kTaps> taps{};
+  std::array<Lanes, 6 * kTaps> rows;
+  std::array<Lanes, 6> result;
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t a = 0; a < kTaps; ++a) {
+      for (int64_t b = 0; b < kTaps; ++b) {
+        taps[static_cast<size_t>(a * kTaps + b)][static_cast<size_t>(i)] =
+            weights[i * strides.in + a * strides.row + b * strides.column];
+      }
+    }
+  }
+  for (int64_t b = 0; b < kTaps; ++b) {
+    transform(&taps[static_cast<size_t>(b)], kTaps, &rows[static_cast<size_t>(b)], kTaps);
+  }
+  for (int64_t a = 0; a < size; ++a) {
+    transform(&rows[static_cast<size_t>(a * kTaps)], 1, result.data(), 1);
+    for (int64_t b = 0; b < size; ++b) {
+      std::copy_n(result[static_cast<size_t>(b)].data(), count, to + (a * size + b) * matrix);
+    }
+  }
 }
 
 // How the tiles of all images lie, and the memory of a block of them.
@@ -113,26 +152,17 @@ WinogradDstTile dst_tile(const WinogradCall& call, const Place& place, int64_t t
 
 std::span<const KernelRow<WinogradFunction>> winograd_kernels() { return kRows; }
 
-WinogradWeights::WinogradWeights(const float* weights, const Strides& strides,
-                                 int64_t out_channels, int64_t in_channels, int64_t tile)
+WinogradWeights::WinogradWeights(const float* weights, const Strides& strides, int64_t out_channels,
+                                 int64_t in_channels, int64_t tile)
     : out_(out_channels), in_(in_channels), tile_(tile) {
   const int64_t size = tile + kTaps - 1, matrix = out_ * in_;
   const auto memory = aligned_block(static_cast<size_t>(square(size) * matrix) * sizeof(float));
   auto* const transformed = reinterpret_cast<float*>(memory.get());
   parallel_for(0, out_, 1, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
-      for (int64_t i = 0; i < in_; ++i) {
-        const float* const g = weights + o * strides.out + i * strides.in;
-        float rows[6 * kTaps], result[6];
-        for (int64_t b = 0; b < kTaps; ++b) {
-          transform_taps(g + b * strides.column, strides.row, rows + b, kTaps, tile);
-        }
-        for (int64_t a = 0; a < size; ++a) {
-          transform_taps(rows + a * kTaps, 1, result, 1, tile);
-          for (int64_t b = 0; b < size; ++b) {
-            transformed[(a * size + b) * matrix + o * in_ + i] = result[b];
-          }
-        }
+      for (int64_t i = 0; i < in_; i += kLanes) {
+        transform_lanes(weights + o * strides.out + i * strides.in, strides,
+                        std::min(kLanes, in_ - i), tile, transformed + o * in_ + i, matrix);
       }
     }
   });
@@ -176,8 +206,7 @@ void winograd(const WinogradCall& call, const WinogradWeights& weights, Winograd
     parallel_for(0, count, grain(in), [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const auto place = place_of(tiles, tile, first + t);
-        transforms.src(
-            {pixels_of(call, place, tiles.size), transformed + t * in, count * in, in});
+        transforms.src({pixels_of(call, place, tiles.size), transformed + t * in, count * in, in});
       }
     });
     for (int64_t k = 0; k < elements; ++k) {

@@ -13,8 +13,9 @@
 //
 // Error: at most (I + 40) * 2^-24 * (1 + 2^-10) times the same expression with the magnitudes of
 // all matrices, if no term overflows; I is the number of input channels. That is at most 16 (m = 2)
-// or 860 (m = 4) times the sum of the weights' magnitudes times the largest source. An infinity or a
-// NaN in src makes all results of its tile NaN. Results are the same bits on any number of threads.
+// or 860 (m = 4) times the sum of the weights' magnitudes times the largest source. An infinity or
+// a NaN in src makes all results of its tile NaN. Results are the same bits on any number of
+// threads.
 //
 // Bound: the multiply-adds of the products, or the bytes of the transformed weights.
 #pragma once
@@ -47,7 +48,7 @@ struct WinogradDstTile {
   const float* bias;    // null: zeros
   const float* addend;  // null: zeros
   float* dst;
-  int64_t rows, columns;  // of the tile inside of the image
+  int64_t rows, columns;                                 // of the tile inside of the image
   int64_t dst_row, dst_pixel, addend_row, addend_pixel;  // strides
   float lowest;
 };
