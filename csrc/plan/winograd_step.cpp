@@ -1,7 +1,6 @@
 #include "plan/winograd_step.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -10,16 +9,12 @@
 #include <vector>
 
 #include "base/amx.h"
-#include "base/tuning.h"
-#include "dnnl/limited_tuning.h"
 #include "dnnl/tuning_cache.h"
 #include "kernels/gemm/half.h"
 #include "kernels/winograd/winograd.h"
 #include "plan/elementwise_step.h"
 #include "plan/eltwise.h"
-#include "plan/layer_step.h"
 #include "plan/pixel_stride.h"
-#include "plan/tuning_data.h"
 #include "plan/widened.h"
 
 namespace cpuaccel::plan {
@@ -27,17 +22,12 @@ namespace {
 
 using kernels::WinogradWeights;
 
-// With fewer multiply-adds, transforms and products of few rows cost what the method gains, and a
-// plan would be compared with other numbers for nothing.
-constexpr int64_t kFewestProducts = int64_t{1} << 26;
+// With fewer multiply-adds or channels, transforms and narrow products cost what the method gains.
+constexpr int64_t kFewestProducts = int64_t{1} << 26, kFewestChannels = 32;
 // Transformed weights are read in each call, and stay in memory. Tiles of 4 x 4 pixels have 4 times
 // the weights of the layer.
 constexpr size_t kMostWinogradBytes[] = {size_t{128} << 20, size_t{40} << 20};
 constexpr int64_t kWinogradTiles[] = {2, 4};
-constexpr double kWinogradSeconds = 0.02;  // for all rounds, approximately
-// How many times as fast as oneDNN one run shows a tile to be.
-constexpr double kClearInOneRun = 1.4;
-constexpr double kLongWinogradRun = 0.005;
 
 // A convolution that the kernel computes.
 struct Winograd {
@@ -148,7 +138,7 @@ std::optional<Winograd> as_winograd(const Building& building, const Layer& layer
   call.left = begin[1];
   call.lowest = -std::numeric_limits<float>::infinity();
   if (count_of(sizes) * weights[1] * 9 < kFewestProducts ||
-      !takes_post_ops(found, building, layer)) {
+      std::min(found.in, found.out) < kFewestChannels || !takes_post_ops(found, building, layer)) {
     return std::nullopt;
   }
   if (found.eltwise == Activation::relu) {
@@ -238,56 +228,23 @@ bool fits(const Building& building, const Winograd& layer, size_t number) {
          const_cast<Building&>(building).packed().has_room(layer.dst, DataType::f32, bytes);
 }
 
-struct WinogradTiming {
-  int64_t tile = 0;  // 0: oneDNN
-  std::shared_ptr<WinogradWeights> weights = nullptr;
-  std::unique_ptr<Step> step = nullptr;
-  double seconds = 0;
-  bool is_same = true;
-};
-
-// The fastest tile with its weights; a tile of 0 for oneDNN, of which only the first implementation
-// is timed: others are not 1.4 times as fast.
-WinogradTiming tuned_choice(Building& building, const Layer& of, const Winograd& layer,
-                            const void* data, const std::string& key) try {
-  const dnnl_layer::LimitedTuning few;
-  const auto onednn = primitives_of(building, of);
-  if (!onednn) {
-    return {};
-  }
-  TuningData random(onednn->whole);
-  const auto block = [](const TensorDesc& desc) {
-    return random_block(memory_desc(DataType::f32, desc));
+// The size of tiles that gains the most; 0 for oneDNN. It follows from the sizes alone: tiles of 2
+// x 2 took 0.35 to 0.61 of oneDNN's time in 13 layers of a diffusion UNet and in VAEs, and those of
+// 4 x 4 less than that if the products have at least 64 rows. Timing these layers and making random
+// weights for it would take longer than all other tuning.
+int tile_of(const Building& building, const Winograd& layer) {
+  constexpr int64_t kFewestTiles[] = {16, 64};
+  const auto tiles = [&](int64_t tile) {
+    const auto& to = layer.call.to;
+    return layer.call.images * ((to.height + tile - 1) / tile) * ((to.width + tile - 1) / tile);
   };
-  const auto src = block(layer.src_layout), dst = block(layer.result);
-  const auto addend = layer.addend ? block(layer.addend_layout) : nullptr;
-  const std::vector<void*> in{src.get(), addend.get()}, out{dst.get()};
-  const void* const bias = layer.bias ? building.constant(*layer.bias) : nullptr;
-  std::vector<WinogradTiming> timings(1);
-  timings[0].step = random.step(onednn->descs, onednn->eltwise);
-  for (size_t number = 0; number < std::size(kWinogradTiles); ++number) {
-    if (fits(building, layer, number)) {
-      const auto weights = transformed(layer, data, kWinogradTiles[number]);
-      timings.push_back(
-          {kWinogradTiles[number], weights, std::make_unique<WinogradStep>(layer, weights, bias)});
+  for (const size_t number : {1, 0}) {
+    const int64_t tile = kWinogradTiles[number];
+    if (fits(building, layer, number) && tiles(tile) >= kFewestTiles[number]) {
+      return static_cast<int>(tile);
     }
   }
-  const auto run = [&](const WinogradTiming& timing) {
-    return timing.tile == 0 ? random.run(*timing.step)
-                            : seconds_of([&] { timing.step->run(in, out); });
-  };
-  for (auto& timing : timings) {
-    timing.seconds = run(timing);
-  }
-  if (kClearInOneRun * clearly_fastest(timings).seconds > timings[0].seconds) {
-    time_candidates(timings, std::identity{}, kWinogradSeconds, run, kLongWinogradRun);
-  }
-  auto& best = clearly_fastest(timings);
-  log_tuning(key, timings, best,
-             [](const WinogradTiming& timing) { return timing.step->kernel(); });
-  return std::move(best);
-} catch (const dnnl::error&) {
-  return {};  // make_layer() comes later and reports the error
+  return 0;
 }
 
 }  // namespace
@@ -314,17 +271,12 @@ DeclineReason make_winograd(StepRequest& request) {
     return "no room for transformed weights";
   }
   const auto key = tuning_key(*layer);
-  WinogradTiming tuned;
-  const int tile = dnnl_layer::tuning_result(key, [&] {
-    tuned = tuned_choice(building, of, *layer, data, key);
-    return static_cast<int>(tuned.tile);
-  });
+  const int tile = dnnl_layer::tuning_result(key, [&] { return tile_of(building, *layer); });
   if (tile != 2 && tile != 4) {
-    return "tuning chose oneDNN";
+    return "too few tiles";
   }
-  auto weights = building.packed().cached<WinogradWeights>(layer->dst, DataType::f32, [&] {
-    return tuned.weights && tuned.tile == tile ? tuned.weights : transformed(*layer, data, tile);
-  });
+  auto weights = building.packed().cached<WinogradWeights>(
+      layer->dst, DataType::f32, [&] { return transformed(*layer, data, tile); });
   const auto as_f32 = [&](Id id, const TensorDesc& layout) {
     if (layer->type == DataType::f32) {
       return with_layout(building, id, layout);

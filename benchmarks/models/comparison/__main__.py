@@ -20,7 +20,9 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from benchmarks import _machine, _plot
 from benchmarks._arguments import (
+    CLOCK_TITLES,
     add_checked_names,
+    add_clock,
     add_names,
     add_plot,
     add_results,
@@ -38,7 +40,7 @@ from benchmarks.models.comparison.outcome import Outcome, outcome
 from benchmarks.models.comparison.run import run_case
 
 _RESULTS = Path("build/comparison.jsonl")
-_TITLE = "cpuaccel and other runtimes: median latency, and speedup of cpuaccel"
+_TITLE = "cpuaccel and other runtimes: median {}, and speedup of cpuaccel"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -92,6 +94,7 @@ def _measure(wanted: list[Case], results: ResultsFile[Case], options: argparse.N
                 rounds=options.rounds,
                 budget=options.budget,
                 patience=options.patience,
+                clock=options.clock,
             )
             results.add(case, result)
             progress.console.print(
@@ -109,7 +112,7 @@ def _line(row: Outcome, seconds: float) -> str:
 
 def _show(rows: list[Outcome], facts: dict[str, Any], options: argparse.Namespace) -> None:
     console = _machine.console()
-    print_header(console, _TITLE, facts)
+    print_header(console, _TITLE.format(CLOCK_TITLES[options.clock]), facts)
     table.print_table(console, rows)
     print_notes(console, dict.fromkeys(note for row in rows for note in row.notes))
     if options.markdown:
@@ -142,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         parser.add_argument(option, type=positives, metavar="N,M", help=of)
     add_rounds(parser, rounds=15, budget=5.0, of="a case")
+    add_clock(parser)
     parser.add_argument(
         "--patience",
         type=float,

@@ -138,14 +138,14 @@ def _binary(kind: str) -> Any:
     return translate
 
 
-_WITH_NUMBER: dict[str, Callable[[float], dict[str, float]]] = {
+_WITH_NUMBER: dict[str, Callable[[float], dict[str, Any]]] = {
     "Multiply": lambda number: {"factor": float(number)},
     "Add": lambda number: {"offset": float(number)},
     "Subtract": lambda number: {"offset": -float(number)},
 }
 
 
-def _with_number(translation: Translation, node: Node, src: Any, **number: float) -> None:
+def _with_number(translation: Translation, node: Node, src: Any, **number: Any) -> None:
     """Translate the product or the sum of a tensor and a number."""
     if common_float_dtype(translation, src, node) not in STEP_DTYPES:
         raise Fallback("a dtype that steps do not have")

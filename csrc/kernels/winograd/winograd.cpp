@@ -58,31 +58,28 @@ void transform_taps_4(const Lanes* g, int64_t step, Lanes* to, int64_t to_step) 
   }
 }
 
-// Writes the transformed taps of `count` input channels, at most kLanes. Element k of a tile is
-// `matrix` floats after element k - 1.
-void transform_lanes(const float* weights, const WinogradWeights::Strides& strides, int64_t count,
-                     int64_t tile, float* to, int64_t matrix) {
+// Writes row `a` of the transformed taps of `count` input channels, at most kLanes. Element b of
+// the row is `matrix` floats after element b - 1.
+void transform_row(const float* weights, const WinogradWeights::Strides& strides, int64_t count,
+                   int64_t tile, int64_t a, float* to, int64_t matrix) {
   const auto transform = tile == 2 ? transform_taps_2 : transform_taps_4;
-  const int64_t size = tile + kTaps - 1;
   std::array<Lanes, kTaps * kTaps> taps{};
   std::array<Lanes, 6 * kTaps> rows;
   std::array<Lanes, 6> result;
   for (int64_t i = 0; i < count; ++i) {
-    for (int64_t a = 0; a < kTaps; ++a) {
-      for (int64_t b = 0; b < kTaps; ++b) {
-        taps[static_cast<size_t>(a * kTaps + b)][static_cast<size_t>(i)] =
-            weights[i * strides.in + a * strides.row + b * strides.column];
+    for (int64_t y = 0; y < kTaps; ++y) {
+      for (int64_t x = 0; x < kTaps; ++x) {
+        taps[static_cast<size_t>(y * kTaps + x)][static_cast<size_t>(i)] =
+            weights[i * strides.in + y * strides.row + x * strides.column];
       }
     }
   }
-  for (int64_t b = 0; b < kTaps; ++b) {
-    transform(&taps[static_cast<size_t>(b)], kTaps, &rows[static_cast<size_t>(b)], kTaps);
+  for (size_t x = 0; x < kTaps; ++x) {
+    transform(&taps[x], kTaps, &rows[x], kTaps);
   }
-  for (int64_t a = 0; a < size; ++a) {
-    transform(&rows[static_cast<size_t>(a * kTaps)], 1, result.data(), 1);
-    for (int64_t b = 0; b < size; ++b) {
-      std::copy_n(result[static_cast<size_t>(b)].data(), count, to + (a * size + b) * matrix);
-    }
+  transform(&rows[static_cast<size_t>(a * kTaps)], 1, result.data(), 1);
+  for (int64_t b = 0; b < tile + kTaps - 1; ++b) {
+    std::copy_n(result[static_cast<size_t>(b)].data(), count, to + b * matrix);
   }
 }
 
@@ -155,20 +152,23 @@ std::span<const KernelRow<WinogradFunction>> winograd_kernels() { return kRows; 
 WinogradWeights::WinogradWeights(const float* weights, const Strides& strides, int64_t out_channels,
                                  int64_t in_channels, int64_t tile)
     : out_(out_channels), in_(in_channels), tile_(tile) {
+  // A row of elements at a time: zeroing fresh pages takes longer than transforming again.
   const int64_t size = tile + kTaps - 1, matrix = out_ * in_;
-  const auto memory = aligned_block(static_cast<size_t>(square(size) * matrix) * sizeof(float));
+  const auto memory = aligned_block(static_cast<size_t>(size * matrix) * sizeof(float));
   auto* const transformed = reinterpret_cast<float*>(memory.get());
-  parallel_for(0, out_, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t o = begin; o < end; ++o) {
-      for (int64_t i = 0; i < in_; i += kLanes) {
-        transform_lanes(weights + o * strides.out + i * strides.in, strides,
-                        std::min(kLanes, in_ - i), tile, transformed + o * in_ + i, matrix);
+  for (int64_t a = 0; a < size; ++a) {
+    parallel_for(0, out_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        for (int64_t i = 0; i < in_; i += kLanes) {
+          transform_row(weights + o * strides.out + i * strides.in, strides,
+                        std::min(kLanes, in_ - i), tile, a, transformed + o * in_ + i, matrix);
+        }
       }
+    });
+    for (int64_t b = 0; b < size; ++b) {
+      packed_.emplace_back(GemmMatrix{transformed + b * matrix, DataType::f32, 1, in_, 0}, in_,
+                           out_);
     }
-  });
-  for (int64_t k = 0; k < square(size); ++k) {
-    const GemmMatrix b{transformed + k * matrix, DataType::f32, 1, in_, 0};
-    packed_.emplace_back(b, in_, out_);
   }
 }
 
