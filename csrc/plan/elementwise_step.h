@@ -1,7 +1,6 @@
 // Elementwise operations in one pass by kernel family elementwise, in f32 arithmetic: those of
 // 16-bit floats on CPUs without arithmetic of the type, for which oneDNN has no primitives, and
-// those of f32 whose operands are broadcast or lie in different orders, which oneDNN Graph reads
-// slowly.
+// those of f32 whose operands are broadcast, which oneDNN Graph may read slowly.
 #pragma once
 
 #include <span>

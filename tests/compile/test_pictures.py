@@ -75,3 +75,20 @@ def test_sums_of_integers_stay_torch_s() -> None:
     x = torch.arange(24).reshape(3, 8)
     with torch.no_grad():
         torch.testing.assert_close(cpuaccel.optimize(model, (x,), time_budget=0)(x), model(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_operand_that_lies_across_the_others(dtype: torch.dtype) -> None:
+    """SAM's mask decoder adds an image, as rows of pixels, to rows of a linear layer."""
+    model = Net2(
+        lambda self, x, image: self.layer(self.layer(x) + image.flatten(2).transpose(1, 2)).relu(),
+        layer=nn.Linear(32, 32),
+    ).to(dtype)
+    x, image = torch.randn(1, 48, 32, dtype=dtype), torch.randn(1, 32, 6, 8, dtype=dtype)
+    with torch.no_grad():
+        optimized = cpuaccel.optimize(model.eval(), (x, image), time_budget=0)
+        exact = copy.deepcopy(model).double()(x.double(), image.double())
+        tolerance = 1e-5 if dtype == torch.float32 else 5e-2
+        torch.testing.assert_close(
+            optimized(x, image).double(), exact, rtol=tolerance, atol=tolerance
+        )
