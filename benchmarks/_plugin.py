@@ -65,13 +65,13 @@ def optimize_missing() -> str:
     return missing() or _lacks("optimize")
 
 
-def optimize(model: Any, x: Any) -> Any:
-    """Applies `cpuaccel.optimize` for the input `x`, without tuning by time (`time_budget=0`).
+def optimize(model: Any, inputs: tuple[Any, ...]) -> Any:
+    """Applies `cpuaccel.optimize` for `inputs`, without tuning by time (`time_budget=0`).
 
     Raises:
         RuntimeError: with the reason, if the original model would run instead.
     """
-    optimized = _module().optimize(model, (x,), time_budget=0)
+    optimized = _module().optimize(model, inputs, time_budget=0)
     if optimized.verdict.runs == "model":
         raise RuntimeError(str(optimized.verdict).partition(": ")[2])
     return optimized

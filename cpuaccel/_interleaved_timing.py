@@ -11,6 +11,8 @@ _LEAST_SECONDS = 1e-3
 _LEAST_ROUNDS = 3
 _CLEAR = 1.5
 """The ratio of times that one round shows, unless something else disturbs it."""
+_LONG, _CLEAR_OF_LONG = 0.1, 1.1
+"""Seconds of a long call, and the ratio that one round of them shows: disturbances average out."""
 
 
 def medians(
@@ -42,18 +44,17 @@ def within(
 ) -> dict[str, list[float]]:
     """Return the seconds of one call of each of `calls`, one figure for each round.
 
-    Each round starts with another call, and repeats each call for about a millisecond. No round
-    starts after `budget` seconds, but three always run; or one, if that shows clearly that the
-    first of `calls` is the fastest.
+    Each of `calls` has run before. Each round starts with another call, and repeats each call for
+    about a millisecond. No round starts after `budget` seconds, but three always run; or one, if
+    that shows clearly that the first of `calls` is the fastest.
     """
     start = time.perf_counter()
     samples: dict[str, list[float]] = {name: [] for name in calls}
     repeats = {}
     for name, call in calls.items():
-        call()
-        before = time.perf_counter()
-        call()
-        seconds = time.perf_counter() - before
+        seconds = _seconds_of(call)
+        if seconds < _LONG:  # its data may have left the CPU's caches
+            seconds = _seconds_of(call)
         repeats[name] = max(1, round(_LEAST_SECONDS / max(seconds, 1e-9)))
         samples[name].append(seconds)
     if any(count > 1 for count in repeats.values()):
@@ -65,14 +66,19 @@ def within(
             break
         first = number % len(names)
         for name in (*names[first:], *names[:first]):
-            before = time.perf_counter()
-            for _ in range(repeats[name]):
-                calls[name]()
-            samples[name].append((time.perf_counter() - before) / repeats[name])
+            samples[name].append(_seconds_of(calls[name], repeats[name]))
     return samples
+
+
+def _seconds_of(call: Callable[[], object], repeats: int = 1) -> float:
+    before = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - before) / repeats
 
 
 def _is_first_faster(samples: Mapping[str, list[float]]) -> bool:
     """Say whether the first call was the fastest in all rounds, by more than a disturbance."""
     first, *others = samples.values()
-    return all(max(first) * _CLEAR < min(other) for other in others)
+    clear = _CLEAR_OF_LONG if min(first) >= _LONG else _CLEAR
+    return all(max(first) * clear < min(other) for other in others)

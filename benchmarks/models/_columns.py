@@ -54,12 +54,12 @@ def _int8(engine: str, job: Job, *, plugin: bool = False) -> Runner:
 
 def _compiled_int8(job: Job) -> Runner:
     converted = convert(job.calibrated, "x86", plugin=True)
-    return _compiled.run_of(converted, job.x, "cpuaccel", torch.no_grad)
+    return _compiled.run_of(converted, job.inputs, "cpuaccel", torch.no_grad)
 
 
 def _optimized_int8(job: Job) -> Runner:
     converted = convert(job.calibrated, "x86", plugin=True)
-    return _compiled.optimized(converted, job.x, torch.no_grad)
+    return _compiled.optimized(converted, job.inputs, torch.no_grad)
 
 
 def _fused(job: Job) -> Runner:

@@ -9,33 +9,35 @@ from benchmarks._timing import Around, Runner
 from benchmarks.models._job import Job
 from benchmarks.models._modes import Mode
 
+Inputs = tuple[torch.Tensor, ...]
+
 
 def prepare(job: Job, backend: str, within: Around) -> Runner:
     """Compiles `job` for its own sizes; the first calls, which compile, are made here."""
-    return run_of(job.model, job.x, backend, within)
+    return run_of(job.model, job.inputs, backend, within)
 
 
-def run_of(model: Any, x: torch.Tensor, backend: str, within: Around) -> Runner:
-    """Compiles `model` for the sizes of `x`."""
+def run_of(model: Any, inputs: Inputs, backend: str, within: Around) -> Runner:
+    """Compiles `model` for the sizes of `inputs`."""
     compiled: Any = torch.compile(model, backend=backend, dynamic=False)
 
     def run() -> object:
         with within():
-            return compiled(x)
+            return compiled(*inputs)
 
     run()
     return run
 
 
-def optimized(model: Any, x: torch.Tensor, within: Around) -> Runner:
+def optimized(model: Any, inputs: Inputs, within: Around) -> Runner:
     """Runs `cpuaccel.optimize` on `model`, without tuning by time."""
 
     with within():
-        optimized = _plugin.optimize(model, x)
+        optimized = _plugin.optimize(model, inputs)
 
     def run() -> object:
         with within():
-            return optimized(x)
+            return optimized(*inputs)
 
     return run
 

@@ -110,17 +110,17 @@ def columns(mode: Mode) -> tuple[Column, ...]:
 
 
 def _optimized(job: Job, within: Around) -> Runner:
-    return _compiled.optimized(job.model, job.x, within)
+    return _compiled.optimized(job.model, job.inputs, within)
 
 
 def _eager(job: Job, within: Around) -> Runner:
-    return partial(_call, job.model, job.x, within)
+    return partial(_call, job.model, job.inputs, within)
 
 
 def _prepacked(job: Job, within: Around) -> Runner:
-    return partial(_call, _plugin.prepack(copy.deepcopy(job.model)), job.x, within)
+    return partial(_call, _plugin.prepack(copy.deepcopy(job.model)), job.inputs, within)
 
 
-def _call(model: nn.Module, x: Tensor, within: Around) -> object:
+def _call(model: nn.Module, inputs: tuple[Tensor, ...], within: Around) -> object:
     with within():
-        return model(x)
+        return model(*inputs)

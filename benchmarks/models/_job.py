@@ -16,12 +16,18 @@ _NON_TRACEABLE = (Embeddings, _gpt.Cache)
 
 
 class Job:
-    """A model to be timed: fp32 in eval mode, calibration batches, and the input to time."""
+    """A model to be timed: fp32 in eval mode, calibration batches, and the inputs to time.
 
-    def __init__(self, model: nn.Module, calibration: list[Tensor], x: Tensor) -> None:
+    `x` is the first input; a model of several inputs gets `others` after it.
+    """
+
+    def __init__(
+        self, model: nn.Module, calibration: list[Tensor], x: Tensor, *others: Tensor
+    ) -> None:
         self.model = model
         self.calibration = calibration
         self.x = x
+        self.inputs = (x, *others)
 
     @cached_property
     def calibrated(self) -> GraphModule:
@@ -37,5 +43,5 @@ class Job:
         """A copy with weights and floating-point inputs of type `dtype`; itself if None."""
         if dtype is None:
             return self
-        x = self.x.to(dtype) if self.x.is_floating_point() else self.x
-        return Job(copy.deepcopy(self.model).to(dtype), [], x)
+        inputs = [each.to(dtype) if each.is_floating_point() else each for each in self.inputs]
+        return Job(copy.deepcopy(self.model).to(dtype), [], *inputs)

@@ -76,8 +76,8 @@ def _runner(request: Any, job: Job) -> Runner:
     """Runs a request that shares memory with its input and output instead of copying them."""
     import openvino
 
-    x = openvino.Tensor(job.x.numpy(), shared_memory=True)
-    return partial(request.infer, x, share_inputs=True, share_outputs=True)
+    inputs = [openvino.Tensor(each.numpy(), shared_memory=True) for each in job.inputs]
+    return partial(request.infer, inputs, share_inputs=True, share_outputs=True)
 
 
 def _quantized(job: Job, transformer: bool) -> Any:
@@ -95,8 +95,9 @@ def _quantized(job: Job, transformer: bool) -> Any:
 def _converted(job: Job) -> Any:
     import openvino
 
-    model = openvino.convert_model(job.model, example_input=job.x)
-    model.reshape(list(job.x.shape))
+    example = job.inputs if len(job.inputs) > 1 else job.x
+    model = openvino.convert_model(job.model, example_input=example)
+    model.reshape({number: list(each.shape) for number, each in enumerate(job.inputs)})
     return model
 
 

@@ -68,12 +68,14 @@ def with_backend(job: Job, backend: str = "cpuaccel", dynamic: bool = False) -> 
     """Quantizes `job` and compiles it with cpuaccel's backend, or another one."""
     for_cpuaccel = backend == "cpuaccel"
     within = _in_bf16 if for_cpuaccel else torch.no_grad
-    return _compiled.run_of(converted(job, dynamic, for_cpuaccel), job.x, backend, within)
+    return _compiled.run_of(converted(job, dynamic, for_cpuaccel), job.inputs, backend, within)
 
 
 def optimized(job: Job) -> Runner:
     """Quantizes `job` and applies `cpuaccel.optimize`."""
-    return _compiled.optimized(converted(job, dynamic=False, for_cpuaccel=True), job.x, _in_bf16)
+    return _compiled.optimized(
+        converted(job, dynamic=False, for_cpuaccel=True), job.inputs, _in_bf16
+    )
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -26,13 +27,14 @@ def time_job(
     rounds: int,
     budget: float,
     beside: Mapping[str, Contender] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[Row, list[str]]:
     """Times `job` in all columns; returns a row, and notes on the columns.
 
-    `budget` is the time for the rounds in seconds; preparation is extra. Contenders in `beside` are
-    timed in turns with the columns, but their outputs are not compared. The row's extra entries are
-    the providers that ran in one call with cpuaccel, each column's signal-to-error ratio against
-    fp32 in dB, and the reason why a peer does not run the model.
+    `budget` is the time for the rounds in seconds; preparation is extra. `clock` returns seconds.
+    Contenders in `beside` are timed in turns with the columns, but their outputs are not compared.
+    The row's extra entries are the providers that ran in one call with cpuaccel, each column's
+    signal-to-error ratio against fp32 in dB, and the reason why a peer does not run the model.
     """
     # Models of one class share their code, and Dynamo keeps a limited number of compilations of it.
     torch._dynamo.reset()
@@ -52,7 +54,7 @@ def time_job(
         ]
         sqnr = _sqnr(job, contenders)
         timed = {**contenders, **(beside or {})}
-        samples = side_by_side(timed, rounds=rounds, budget=budget)
+        samples = side_by_side(timed, rounds=rounds, budget=budget, clock=clock)
     return Row(name, samples, {"calls": providers, "sqnr_db": sqnr, "failed": failed}), notes
 
 
@@ -129,7 +131,7 @@ def _prepare(job: Job, columns: list[Column]) -> tuple[dict[str, Contender], dic
 def _sqnr(job: Job, contenders: dict[str, Contender]) -> dict[str, float]:
     """The signal-to-error ratio of each contender's scores against fp32, in dB."""
     with _plugin.enabled(False):
-        exact = job.model(job.x).double()
+        exact = first_output(job.model(*job.inputs)).double()
     ratios = {}
     for name, contender in contenders.items():
         with contender.around():

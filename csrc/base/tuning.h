@@ -45,18 +45,31 @@ inline std::string in_microseconds(double seconds) {
 // Times `candidates` and sets the `seconds` of timing_of(candidate); run(candidate) returns the
 // seconds of one run. Candidates with different results are not run, and stay at infinity. Takes
 // about `budget` seconds, but at least two rounds: the second one shows how noisy the first was.
+// If `seconds` are those of a first run already and one of them is at least `long_run`, in which
+// caches that were cold count little, these runs are the first round.
 template <typename Candidates, typename TimingOf, typename Run>
 void time_candidates(Candidates& candidates, const TimingOf& timing_of, double budget,
-                     const Run& run) {
+                     const Run& run, double long_run = std::numeric_limits<double>::infinity()) {
   constexpr int kRounds = 5, kLeastRounds = 2;
   // Candidates slower than the fastest by this factor in the first round are not run again, except
   // for the first candidate, which the others have to beat.
   constexpr double kHopeless = 1.3, kNever = std::numeric_limits<double>::infinity();
+  double fastest = kNever, longest = 0, spent = 0;
   for (auto& candidate : candidates) {
-    std::invoke(timing_of, candidate).seconds = kNever;
+    auto& timing = std::invoke(timing_of, candidate);
+    timing.seconds = timing.is_same ? timing.seconds : kNever;
+    fastest = std::min(fastest, timing.seconds);
+    longest = timing.is_same ? std::max(longest, timing.seconds) : longest;
   }
-  double fastest = kNever, spent = 0;
-  for (int round = 0; round < kRounds && (round < kLeastRounds || spent < budget); ++round) {
+  int first = 1;
+  if (longest < long_run) {
+    for (auto& candidate : candidates) {
+      std::invoke(timing_of, candidate).seconds = kNever;
+    }
+    fastest = kNever;
+    first = 0;
+  }
+  for (int round = first; round < kRounds && (round < kLeastRounds || spent < budget); ++round) {
     for (auto& candidate : candidates) {
       auto& timing = std::invoke(timing_of, candidate);
       const bool is_first = &candidate == &candidates.front();

@@ -1,5 +1,6 @@
-// Elementwise operations of 16-bit floats on CPUs without arithmetic of the type, for which oneDNN
-// has no primitives: one pass by kernel family elementwise, in f32 arithmetic.
+// Elementwise operations in one pass by kernel family elementwise, in f32 arithmetic: those of
+// 16-bit floats on CPUs without arithmetic of the type, for which oneDNN has no primitives, and
+// those of f32 whose operands are broadcast, which oneDNN Graph may read slowly.
 #pragma once
 
 #include <span>
@@ -12,8 +13,12 @@ namespace cpuaccel::plan {
 // before it. Only the last result is written. The reason if it cannot.
 DeclineReason add_elementwise(Building& building, std::span<const Operation> operations);
 
-// The kind of op `scale` (step_registry.h).
+// The kind of op `scale` (step_registry.h): the product with a number, or the sum with one.
 void add_scale(Building& building, const Region& region, const Operation& operation);
+
+// Adds a step that copies `from` to `to`, which has a float type of its own and gets the dense
+// layout `desc`.
+void add_cast(Building& building, Id from, Id to, const TensorDesc& desc);
 
 // with_layout for a dense layout, also of a type that oneDNN cannot copy.
 Id dense_copy(Building& building, Id id, const TensorDesc& desc);

@@ -17,6 +17,7 @@ using dnnl_layer::kSlicedResult;
 
 constexpr int kImplementations = 3;
 constexpr double kSeconds = 0.05;  // for all rounds, approximately
+constexpr double kLongRun = 0.005;
 
 // The variant as a result in the tuning cache.
 int result_of(LayerVariant variant) {
@@ -89,14 +90,15 @@ std::vector<Timing> time_variants(Activation eltwise, bool may_be_sliced,
   for (auto& candidate : candidates) {
     const bool after = candidate.timing.variant.eltwise_after;
     candidate.step = data.step(candidate.descs, after ? eltwise : Activation::none);
-    data.run(*candidate.step);
+    candidate.timing.seconds = data.run(*candidate.step);
     if (expected.empty()) {
       expected = data.results();
     }
     candidate.timing.is_same = data.are_near(expected);
   }
-  time_candidates(candidates, &Candidate::timing, kSeconds,
-                  [&](const Candidate& candidate) { return data.run(*candidate.step); });
+  time_candidates(
+      candidates, &Candidate::timing, kSeconds,
+      [&](const Candidate& candidate) { return data.run(*candidate.step); }, kLongRun);
   std::vector<Timing> timings;
   for (auto& candidate : candidates) {
     timings.push_back(std::move(candidate.timing));

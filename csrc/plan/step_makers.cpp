@@ -12,6 +12,7 @@
 #include "plan/step_registry.h"
 #include "plan/sum_step.h"
 #include "plan/widened_product_step.h"
+#include "plan/winograd_step.h"
 
 namespace cpuaccel::plan {
 namespace {
@@ -27,6 +28,7 @@ constexpr StepMaker kStepMakers[] = {
     {"packed rows", make_packed_rows},
     {"widened product", make_widened_product},
     {"elementwise", make_elementwise},
+    {"winograd", make_winograd},
     {"layer", make_layer},
     {"partition", make_partition},  // oneDNN Graph itself; it never declines
 };

@@ -32,9 +32,9 @@ std::vector<float> room_for_floats(const memory::desc& desc) {
 }
 
 std::vector<float> random_floats(const memory::desc& desc) {
-  std::mt19937 random(kSeed);
+  std::minstd_rand random(kSeed);  // a large layer has millions of weights
   auto floats = room_for_floats(desc);
-  constexpr float kHalf = 1U << 31U;
+  constexpr float kHalf = static_cast<float>(decltype(random)::max()) / 2;
   for (auto& value : floats) {
     value = static_cast<float>(random()) / kHalf - 1.0f;
   }

@@ -22,7 +22,16 @@ from benchmarks._results import ResultsFile
 from benchmarks.models.comparison import __main__ as comparison
 from benchmarks.models.comparison import cases, child, run, table
 from benchmarks.models.comparison.bound import bytes_of
-from benchmarks.models.comparison.cases import AIMS, BF16, DECODER, FP32, INT8, Aim, Case
+from benchmarks.models.comparison.cases import (
+    AIMS,
+    BF16,
+    DECODER,
+    FP32,
+    INT8,
+    PICTURE,
+    Aim,
+    Case,
+)
 from benchmarks.models.comparison.columns import PEERS, columns
 from benchmarks.models.comparison.jobs import job
 from benchmarks.models.comparison.outcome import Group, groups, outcome
@@ -37,6 +46,7 @@ def _result(case=_ENCODER, failed=(), bound=None, **medians):
         "times": {
             name.replace("_", "+"): {"median_ms": median} for name, median in medians.items()
         },
+        "first_s": {"cpuaccel+compile": 4.0, "cpuaccel+optimize": 5.0},
         "failed": dict.fromkeys(failed, "no kernel"),
         "bound_ms": bound,
         "notes": ["about it"],
@@ -45,7 +55,7 @@ def _result(case=_ENCODER, failed=(), bound=None, **medians):
 
 
 def _cases(batches=(1,), threads=(1,)):
-    models = (*cases.CNNS, *cases.TEXT, *cases.IMAGES, *cases.DECODERS)
+    models = (*cases.CNNS, *cases.TEXT, *cases.IMAGES, *cases.DECODERS, *cases.PICTURES)
     return cases.cases(models, cases.TYPES, batches, threads, cases.SEQUENCES)
 
 
@@ -64,6 +74,15 @@ def test_a_decoder_step_has_one_row_and_no_fp32():
         (INT8, 1, cases.CACHE),
         (BF16, 1, cases.CACHE),
     }
+
+
+def test_a_picture_is_float_and_has_batch_1():
+    pictures = [each for each in _cases((1, 16)) if each.kind == PICTURE]
+    assert {(each.type, each.batch, each.tokens) for each in pictures} == {
+        (FP32, 1, 0),
+        (BF16, 1, 0),
+    }
+    assert {each.model for each in pictures} == set(cases.PICTURES) > set(cases.FEWER_PICTURES)
 
 
 def test_every_group_has_an_aim_and_a_column_of_ours():
@@ -182,6 +201,8 @@ def test_the_fastest_of_our_ways_is_compared():
     assert row.over("openvino", of="torch") == pytest.approx(0.5 / 3)
     assert row.over("openvino", of="inductor") == row.over("inductor") == "failed"
     assert row.over("zentorch") is None
+    assert row.first == 5.0
+    assert "| optimize | 5.0 |" in table.markdown([row])
     assert f"{_ENCODER}: inductor+freezing failed: no kernel" in row.notes
 
 

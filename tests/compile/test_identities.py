@@ -40,6 +40,11 @@ def test_a_product_by_one_is_removed() -> None:
     assert _by_one(_ops(_rotary, torch.randn(3, 8))) <= 1  # the angle
 
 
+def test_a_quotient_by_one_is_removed() -> None:
+    ops = _ops(lambda self, x: self.linear(x.cos() / 1.0).sin(), torch.randn(3, 8))
+    assert torch.ops.aten.div.Tensor not in ops
+
+
 @pytest.mark.parametrize("factor", [2.0, torch.tensor(1.0, dtype=torch.float64)])
 def test_other_products_stay(factor: Any) -> None:
     def forward(self: Any, x: Tensor) -> Tensor:

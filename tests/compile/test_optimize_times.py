@@ -157,9 +157,11 @@ def test_rounds_go_on_as_long_as_the_budget(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(_interleaved_timing.time, "perf_counter", lambda: now)
     for a, b, budget, rounds in (
-        *((1.0, 1.25, 0.0, 3), (1.0, 1.25, 25.0, 11), (1.0, 1.25, 1e3, 30)),
+        *((1.0, 1.0625, 0.0, 3), (1.0, 1.0625, 25.0, 13), (1.0, 1.0625, 1e3, 30)),
         # One round shows that the first call is the fastest, but not that it is not.
-        *((1.0, 2.0, 0.0, 1), (1.0, 2.0, 25.0, 8), (2.0, 1.0, 0.0, 3)),
+        *((1.0, 2.0, 0.0, 1), (1.0, 2.0, 25.0, 9), (2.0, 1.0, 0.0, 3)),
+        # In long calls it shows smaller differences.
+        *((1.0, 1.25, 0.0, 1), (1 / 64, 5 / 256, 0.0, 3), (1 / 64, 1 / 32, 0.0, 1)),
     ):
         calls = {"a": lambda a=a: call(a), "b": lambda b=b: call(b)}
         found = _interleaved_timing.within(calls, budget)

@@ -33,6 +33,7 @@ def _alone(family: str) -> str:
 
 _ALONE = _alone("elementwise")
 _NUMBER = "a number instead of a tensor"
+_NEXT_TO_NONE = "alone: no other partition is next to it"
 _IMAGE = (1, 32, 14, 14)
 
 
@@ -65,7 +66,7 @@ LEFT: list[tuple[str, Callable[..., Tensor], list[tuple[int, ...]], list[str]]] 
         [_IMAGE, _IMAGE],
         ["alpha is not 1, or rounding_mode"],
     ),
-    ("sum of numbers", lambda x: 42 + x + 3.14, [(32, 32)], [_NUMBER, _NUMBER]),
+    ("sum of numbers", lambda x: 42 + x + 3.14, [(32, 32)], [_NEXT_TO_NONE, _NEXT_TO_NONE]),
     ("product", lambda x, y: x * y * 3, [_IMAGE, (14,)], [_NUMBER, _ALONE]),
     ("identity", lambda x: x * 1 + 0.0, [(32,)], [_NUMBER, _NUMBER]),
 ]

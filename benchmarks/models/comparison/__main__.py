@@ -1,10 +1,11 @@
 """Compares cpuaccel with torch, Inductor, zentorch, ONNX Runtime and OpenVINO in one table.
 
-It covers CNNs and transformers in int8, fp32 and bf16, and a decoder step next to the time to read
-its weights. Each model runs in its own process on as many CPUs as it has threads, and all columns
-are interleaved. Column `by` names the fastest of cpuaccel's columns, as a user would choose it:
-torch.compile(backend="cpuaccel"), cpuaccel.optimize, or either on a PT2E model. Peers are measured
-if they are installed (`requirements/peers.txt`).
+It covers CNNs and transformers in int8, fp32 and bf16, a decoder step next to the time to read its
+weights, and networks that make or read pictures in fp32 and bf16. Each model runs in its own
+process on as many CPUs as it has threads, and all columns are interleaved. Column `by` names the
+fastest of cpuaccel's columns, as a user would choose it: torch.compile(backend="cpuaccel"),
+cpuaccel.optimize, or either on a PT2E model. Peers are measured if they are installed
+(`requirements/peers.txt`).
 """
 
 import argparse
@@ -19,7 +20,9 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from benchmarks import _machine, _plot
 from benchmarks._arguments import (
+    CLOCK_TITLES,
     add_checked_names,
+    add_clock,
     add_names,
     add_plot,
     add_results,
@@ -37,7 +40,7 @@ from benchmarks.models.comparison.outcome import Outcome, outcome
 from benchmarks.models.comparison.run import run_case
 
 _RESULTS = Path("build/comparison.jsonl")
-_TITLE = "cpuaccel and other runtimes: median latency, and speedup of cpuaccel"
+_TITLE = "cpuaccel and other runtimes: median {}, and speedup of cpuaccel"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -66,7 +69,8 @@ def _wanted(options: argparse.Namespace) -> list[Case]:
     """By default one batch on one thread, fewer CNNs and one length; with --all every case."""
     every = options.all
     cnns = cases.CNNS if every else cases.FEWER_CNNS
-    models = options.models or [*cnns, *cases.TEXT, *cases.IMAGES, *cases.DECODERS]
+    pictures = list(cases.PICTURES) if every else cases.FEWER_PICTURES
+    models = options.models or [*cnns, *cases.TEXT, *cases.IMAGES, *cases.DECODERS, *pictures]
     return cases.cases(
         models,
         options.types,
@@ -90,6 +94,7 @@ def _measure(wanted: list[Case], results: ResultsFile[Case], options: argparse.N
                 rounds=options.rounds,
                 budget=options.budget,
                 patience=options.patience,
+                clock=options.clock,
             )
             results.add(case, result)
             progress.console.print(
@@ -107,7 +112,7 @@ def _line(row: Outcome, seconds: float) -> str:
 
 def _show(rows: list[Outcome], facts: dict[str, Any], options: argparse.Namespace) -> None:
     console = _machine.console()
-    print_header(console, _TITLE, facts)
+    print_header(console, _TITLE.format(CLOCK_TITLES[options.clock]), facts)
     table.print_table(console, rows)
     print_notes(console, dict.fromkeys(note for row in rows for note in row.notes))
     if options.markdown:
@@ -121,14 +126,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="all 20 CNNs, texts of 16, 128 and 384 tokens, batches of 1 and 16, 1 and 2 threads",
+        help="all 20 CNNs and 6 pictures, texts of 16, 128 and 384 tokens, batches of 1 and 16, "
+        "1 and 2 threads",
     )
     add_checked_names(
         parser,
         "--models",
         lambda name: check_known([name], cases.KIND, "model"),
         default=None,
-        help=f"names from {','.join(cases.MODELS)} (default: all, but fewer CNNs)",
+        help=f"names from {','.join(cases.MODELS)} (default: all, but fewer CNNs and pictures)",
     )
     add_names(parser, "--types", cases.TYPES, "type")
     add_names(parser, "--peers", NAMES, "peer")
@@ -139,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         parser.add_argument(option, type=positives, metavar="N,M", help=of)
     add_rounds(parser, rounds=15, budget=5.0, of="a case")
+    add_clock(parser)
     parser.add_argument(
         "--patience",
         type=float,

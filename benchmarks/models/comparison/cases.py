@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-CNN, ENCODER, DECODER = "CNN", "encoder", "decoder step"
+from benchmarks.models import _pictures
+
+CNN, ENCODER, DECODER, PICTURE = "CNN", "encoder", "decoder step", "picture"
 FP32, BF16, INT8 = "fp32", "bf16", "int8"
 TYPES = (FP32, BF16, INT8)
 
@@ -27,11 +29,16 @@ CACHE = 512
 
 # For tests of the benchmarks.
 _TINY = {"bert-tiny": ENCODER, "gpt2-tiny": DECODER}
-MODELS = (*CNNS, *TEXT, *IMAGES, *DECODERS)
+PICTURES = tuple(_pictures.PICTURES)
+FEWER_PICTURES = ("sam-mask-decoder", "clip-vit-b-32")
+"""The pictures that need no diffusers, and little time."""
+
+MODELS = (*CNNS, *TEXT, *IMAGES, *DECODERS, *PICTURES)
 KIND = {
     **dict.fromkeys(CNNS, CNN),
     **dict.fromkeys((*TEXT, *IMAGES), ENCODER),
     **dict.fromkeys(DECODERS, DECODER),
+    **dict.fromkeys(PICTURES, PICTURE),
     **_TINY,
 }
 
@@ -51,7 +58,7 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """CNN, encoder or decoder step."""
+        """CNN, encoder, decoder step or picture."""
         return KIND[self.model]
 
     @property
@@ -90,6 +97,9 @@ class Aim:
         return ", ".join(parts)
 
 
+_LACKS = {DECODER: FP32, PICTURE: INT8}
+"""The type in which a kind of model is not measured."""
+
 OPENVINO, TORCH, BOUND = "openvino", "torch", "bound"
 
 AIMS: dict[tuple[str, str], tuple[Aim, ...]] = {
@@ -97,6 +107,7 @@ AIMS: dict[tuple[str, str], tuple[Aim, ...]] = {
     (CNN, FP32): (Aim(OPENVINO, mean=1.0),),
     (CNN, BF16): (Aim(OPENVINO, mean=1.0),),
     **{(ENCODER, each): (Aim(OPENVINO, each=1.0),) for each in TYPES},
+    **{(PICTURE, each): (Aim(OPENVINO, each=1.1),) for each in (FP32, BF16)},
     (DECODER, BF16): (Aim(BOUND, each=0.85),),
     (DECODER, INT8): (Aim(BOUND, each=0.85),),
 }
@@ -109,7 +120,10 @@ def cases(
     threads: Sequence[int],
     sequences: Sequence[int],
 ) -> list[Case]:
-    """Every combination, those of a group together; a decoder has batch 1 and no fp32."""
+    """Every combination, those of a group together.
+
+    A decoder has batch 1 and no fp32, and a picture batch 1 and no int8.
+    """
     found = [
         Case(model, type_, batch, thread, length)
         for model in models
@@ -117,9 +131,9 @@ def cases(
         for type_ in types
         for batch in batches
         for thread in threads
-        if KIND[model] != DECODER or (type_ != FP32 and batch == 1)
+        if type_ != _LACKS.get(KIND[model]) and (batch == 1 or KIND[model] not in _LACKS)
     ]
-    kinds = (CNN, ENCODER, DECODER)
+    kinds = (CNN, ENCODER, DECODER, PICTURE)
     return sorted(
         found,
         key=lambda each: (
@@ -132,4 +146,4 @@ def cases(
 def _lengths(model: str, sequences: Sequence[int]) -> Sequence[int]:
     if KIND[model] == DECODER:
         return (16,) if model in _TINY else (CACHE,)
-    return sequences if model not in (*CNNS, *IMAGES) else (0,)
+    return sequences if model not in (*CNNS, *IMAGES, *PICTURES) else (0,)

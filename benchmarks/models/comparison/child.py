@@ -7,7 +7,8 @@ and at the end writes its results.
 import argparse
 import json
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from typing import Any
 import torch
 
 from benchmarks import _machine, _plugin
-from benchmarks._arguments import make_parser, names
+from benchmarks._arguments import add_clock, make_parser, names
 from benchmarks._report import not_measured
 from benchmarks._timing import Runner
 from benchmarks.models._columns import Column
 from benchmarks.models._job import Job
 from benchmarks.models._run import time_job
+from benchmarks.models._torch_peer import CLOCKS
 from benchmarks.models.comparison.bound import reading
 from benchmarks.models.comparison.cases import BOUND, DECODER, Case
 from benchmarks.models.comparison.columns import PEERS, columns
@@ -38,28 +40,42 @@ def main(arguments: list[str] | None = None) -> None:
         for each in columns(case)
         if PEERS.get(each.name, "") in ("", *options.peers) and each.name not in options.without
     ]
-    result = measure(case, wanted, options.rounds, options.budget, options.status)
+    clock = CLOCKS[options.clock]
+    result = measure(case, wanted, options.rounds, options.budget, options.status, clock)
     options.result.write_text(json.dumps(result))
 
 
 def measure(
-    case: Case, wanted: Sequence[Column], rounds: int, budget: float, status: Path
+    case: Case,
+    wanted: Sequence[Column],
+    rounds: int,
+    budget: float,
+    status: Path,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Any]:
-    """Results of `case` in the `wanted` columns: times, failures with reasons, notes, the machine.
+    """Results of `case` in the `wanted` columns: times, first calls, failures, notes, the machine.
 
     The file `status` holds the column that is being prepared, and is empty while all are timed.
     """
     reasons = {each.name: each.missing() for each in wanted}
-    chosen = [_announced(each, status) for each in wanted if not reasons[each.name]]
+    first: dict[str, float] = {}
+    chosen = [_announced(each, status, first, clock) for each in wanted if not reasons[each.name]]
     beside = {BOUND: reading(case)} if case.kind == DECODER and not _plugin.missing() else {}
     row, _ = time_job(
-        str(case), _prepared(case, status), chosen, rounds=rounds, budget=budget, beside=beside
+        str(case),
+        _prepared(case, status),
+        chosen,
+        rounds=rounds,
+        budget=budget,
+        beside=beside,
+        clock=clock,
     )
     bound = row.samples.pop(BOUND, None)
     return {
         "case": case.to_dict(),
         "times": {name: each.to_dict() for name, each in row.samples.items()},
         **row.extra,
+        "first_s": first,
         "bound_ms": bound.median * 1e3 if bound else None,
         "notes": [
             *notes(case),
@@ -75,13 +91,20 @@ def _prepared(case: Case, status: Path) -> Job:
     return job(case)
 
 
-def _announced(column: Column, status: Path) -> Column:
-    """`column` as a peer that may fail; its first call is part of its preparation."""
+def _announced(
+    column: Column, status: Path, first: dict[str, float], clock: Callable[[], float]
+) -> Column:
+    """`column` as a peer that may fail; its first call is part of its preparation.
+
+    `first` gets the seconds of both.
+    """
 
     def prepare(job: Job) -> Runner:
         status.write_text(column.name)
+        start = clock()
         run = column.prepare(job)
         run()
+        first[column.name] = clock() - start
         status.write_text("")
         return run
 
@@ -95,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--without", type=names, required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--budget", type=float, required=True)
+    add_clock(parser)
     parser.add_argument("--status", type=Path, required=True)
     parser.add_argument("--result", type=Path, required=True)
     return parser

@@ -1,5 +1,6 @@
 """The columns of the comparison: every way of running a case, by cpuaccel and by peers."""
 
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -14,12 +15,13 @@ from benchmarks.models import (
     _float_columns,
     _onnxruntime,
     _openvino,
+    _pictures,
     _pt2e,
 )
 from benchmarks.models._columns import Column
 from benchmarks.models._job import Job
 from benchmarks.models._modes import mode
-from benchmarks.models.comparison.cases import CNN, DECODER, FP32, INT8, Case
+from benchmarks.models.comparison.cases import CNN, DECODER, FP32, INT8, PICTURE, Case
 
 PEERS = MappingProxyType(
     {
@@ -38,6 +40,7 @@ NAMES = tuple(dict.fromkeys(PEERS.values()))
 """The peers, in the order of the table."""
 
 _FLOATS = ("torch", "inductor+freezing", "cpuaccel+compile", "cpuaccel+optimize")
+_PICTURE_PEERS = ("openvino",)
 _FLOAT_PEERS = ("onnxruntime", "openvino", "zentorch")
 _STATIC = ("x86", "cpuaccel+compile", "cpuaccel+optimize", "pt2e+inductor", "onnxruntime")
 
@@ -45,8 +48,11 @@ _STATIC = ("x86", "cpuaccel+compile", "cpuaccel+optimize", "pt2e+inductor", "onn
 def columns(case: Case) -> list[Column]:
     """All columns of `case`; those with their own threads come after those with torch's."""
     if case.type != INT8:
-        names: tuple[str, ...] = (*_FLOATS, *_FLOAT_PEERS)
+        is_picture = case.kind == PICTURE
+        names: tuple[str, ...] = (*_FLOATS, *(_PICTURE_PEERS if is_picture else _FLOAT_PEERS))
         known = _float_columns.columns(mode("fp32" if case.type == FP32 else "bfloat16"))
+        if is_picture:
+            known = tuple(map(_fused, known))
     elif case.kind == CNN:
         names = (*_STATIC, "openvino")
         known = _columns.COLUMNS
@@ -55,6 +61,18 @@ def columns(case: Case) -> list[Column]:
         names = tuple(each.name for each in known)
     by_name = {each.name: each for each in known}
     return [by_name[name] for name in names]
+
+
+def _fused(column: Column) -> Column:
+    """`column`, if it compiles, for pictures: projections are fused as Diffusion Fast does it."""
+    if column.name not in ("inductor+freezing", "cpuaccel+compile"):
+        return column
+    prepare = column.prepare
+
+    def compiled(job: Job) -> Runner:
+        return prepare(Job(_pictures.fused(job.model), [], *job.inputs))
+
+    return replace(column, prepare=compiled)
 
 
 def _dynamic(decoder: bool) -> tuple[Column, ...]:
@@ -102,8 +120,8 @@ def _eager(job: Job, plugin: bool) -> Runner:
 
 def _compile(job: Job) -> Runner:
     converted = convert(job.dynamic, "x86", plugin=True)
-    return _compiled.run_of(converted, job.x, "cpuaccel", torch.no_grad)
+    return _compiled.run_of(converted, job.inputs, "cpuaccel", torch.no_grad)
 
 
 def _optimize(job: Job) -> Runner:
-    return _compiled.optimized(convert(job.dynamic, "x86", plugin=True), job.x, torch.no_grad)
+    return _compiled.optimized(convert(job.dynamic, "x86", plugin=True), job.inputs, torch.no_grad)

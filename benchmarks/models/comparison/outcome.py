@@ -24,6 +24,8 @@ class Outcome:
     bound: float | None
     """Least time in milliseconds."""
     notes: tuple[str, ...]
+    first: float | None = None
+    """Seconds until the first result of column `by`: it captures or compiles, and runs."""
 
     def over(self, peer: str, of: str = "") -> float | str | None:
         """Speedup over `peer` of cpuaccel, or of the peer `of`; for the bound, the share of it."""
@@ -47,7 +49,13 @@ def outcome(case: Case, result: Mapping[str, Any]) -> Outcome:
     best = min(times, key=times.__getitem__, default="")
     notes = [f"{case}: {name} failed: {why}" for name, why in result["failed"].items()]
     return Outcome(
-        case, times.get(best), best or FAILED, peers, result["bound_ms"], (*notes, *result["notes"])
+        case,
+        times.get(best),
+        best or FAILED,
+        peers,
+        result["bound_ms"],
+        (*notes, *result["notes"]),
+        result.get("first_s", {}).get(best),
     )
 
 

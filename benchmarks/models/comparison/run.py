@@ -17,7 +17,13 @@ _LAST_LINES = 3
 
 
 def run_case(
-    case: Case, *, peers: Sequence[str], rounds: int, budget: float, patience: float
+    case: Case,
+    *,
+    peers: Sequence[str],
+    rounds: int,
+    budget: float,
+    patience: float,
+    clock: str = "wall",
 ) -> dict[str, Any]:
     """The results of `case` beside `peers`; "error" says why nothing was measured.
 
@@ -32,7 +38,7 @@ def run_case(
                 *(sys.executable, "-m", "benchmarks.models.comparison.child"),
                 *("--case", json.dumps(case.to_dict())),
                 *("--peers", ",".join(peers), "--without", ",".join(ended)),
-                *("--rounds", str(rounds), "--budget", str(budget)),
+                *("--rounds", str(rounds), "--budget", str(budget), "--clock", clock),
                 *("--status", str(status), "--result", str(result)),
             ]
             why = _failure(command, case.threads, patience)

@@ -75,7 +75,7 @@ def _name(group: Group) -> str:
 
 
 def _headings(peers: Sequence[str]) -> Cells:
-    return ("", "type", "ms", "by", *map(_heading, peers))
+    return ("", "type", "ms", "by", "first call s", *map(_heading, peers))
 
 
 def _heading(peer: str) -> str:
@@ -91,11 +91,12 @@ def _lines(group: Group, peers: Sequence[str], show: Callable[[float | None], st
             row.case.type,
             "-" if row.time is None else f"{row.time:.2f}",
             row.by.removeprefix("cpuaccel+"),
+            "-" if row.first is None else f"{row.first:.1f}",
             *(_cell(row.over(peer), peer, show) for peer in peers),
         )
         for row in group.rows
     ]
-    what = (type_, "", f"batch {batch}, {_threads(threads)}")
+    what = (type_, "", f"batch {batch}, {_threads(threads)}", "")
     means = (_cell(group.mean(peer), peer, show) for peer in peers)
     lowest = (_cell(group.lowest(peer), peer, show) for peer in peers)
     aims = (_aim(group, peer) for peer in peers)

@@ -104,8 +104,8 @@ def _binary(kind: str) -> Any:
     def translate(translation: Translation, node: Node) -> None:
         given = arguments_of(node)
         a, b = given["self"], given["other"]
-        if kind == "Multiply" and type(b) in (int, float):
-            _scale(translation, node, a, b)
+        if type(b) in (int, float) and given.get("alpha", 1) == 1 and kind in _WITH_NUMBER:
+            _with_number(translation, node, a, **_WITH_NUMBER[kind](b))
             return
         if given.get("alpha", 1) != 1 or given.get("rounding_mode") is not None:
             raise Fallback("alpha is not 1, or rounding_mode")
@@ -138,12 +138,19 @@ def _binary(kind: str) -> Any:
     return translate
 
 
-def _scale(translation: Translation, node: Node, src: Any, factor: float) -> None:
-    """Translate the product of a tensor and a number."""
+_WITH_NUMBER: dict[str, Callable[[float], dict[str, Any]]] = {
+    "Multiply": lambda number: {"factor": float(number)},
+    "Add": lambda number: {"offset": float(number)},
+    "Subtract": lambda number: {"offset": -float(number)},
+}
+
+
+def _with_number(translation: Translation, node: Node, src: Any, **number: Any) -> None:
+    """Translate the product or the sum of a tensor and a number."""
     if common_float_dtype(translation, src, node) not in STEP_DTYPES:
         raise Fallback("a dtype that steps do not have")
     translation.begin([node], node)
-    translation.op("scale", [translation.read(src)], node, factor=float(factor))
+    translation.op("scale", [translation.read(src)], node, **number)
 
 
 def _is_fusible_function_of(translation: Translation, node: Node, source: Node) -> bool:

@@ -1,6 +1,7 @@
 """Removes ops that compute what another node already holds.
 
 Rotary embeddings multiply by a scaling of 1 and view cosines once for queries and once for keys.
+diffusers divides by a rescaling factor of 1.
 Norms cast to the dtype that they have already. Outside of regions, torch runs each of these ops in
 each call; a cast also keeps layers out of one region.
 """
@@ -23,7 +24,7 @@ _VIEWS = (_aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int)
 
 
 def remove(graph: Graph) -> None:
-    """Replace products by 1, casts to the same dtype, and views that exist already.
+    """Replace products and quotients by 1, casts to the same dtype, and views that exist already.
 
     The node with the same values takes their place.
 
@@ -34,7 +35,7 @@ def remove(graph: Graph) -> None:
     given_away = returned_or_aliased(graph.output_node())
     views: dict[Hashable, Node] = {}
     for node in graph.nodes:
-        same = _factor_of_one(node) or _cast_to_itself(node)
+        same = _by_one(node) or _cast_to_itself(node)
         if node.target in _VIEWS and all(isinstance(each, int | Node) for each in node.args):
             same = views.setdefault((node.target, node.args), node)
         if same is None or same is node or node in given_away or same in given_away:
@@ -43,9 +44,10 @@ def remove(graph: Graph) -> None:
         graph.erase_node(node)
 
 
-def _factor_of_one(node: Node) -> Node | None:
-    """Return the source of a product by 1 that leaves its dtype."""
-    if node.target is not _aten.mul.Tensor or len(node.args) != 2 or node.kwargs:
+def _by_one(node: Node) -> Node | None:
+    """Return the source of a product or quotient by 1 that leaves its dtype."""
+    is_one_of = node.target in (_aten.mul.Tensor, _aten.div.Tensor)
+    if not is_one_of or len(node.args) != 2 or node.kwargs:
         return None
     source, factor = node.args
     if not isinstance(source, Node) or isinstance(factor, bool) or factor != 1:
