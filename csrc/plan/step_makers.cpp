@@ -9,6 +9,7 @@
 #include "plan/norm_step.h"
 #include "plan/packed_rows_step.h"
 #include "plan/partition_step.h"
+#include "plan/pool_step.h"
 #include "plan/step_registry.h"
 #include "plan/sum_step.h"
 #include "plan/widened_product_step.h"
@@ -28,6 +29,7 @@ constexpr StepMaker kStepMakers[] = {
     {"widened product", make_widened_product},
     {"elementwise", make_elementwise},
     {"layer", make_layer},
+    {"pool", make_pool},
     {"partition", make_partition},  // oneDNN Graph itself; it never declines
 };
 
