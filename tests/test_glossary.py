@@ -63,6 +63,7 @@ ALLOWED = (
     Allowed("ranks", _SETTING, files="docs/guides/*"),
     *(Allowed("ranks", _SETTING, files=f) for f in ("cpuaccel/config.py", "tests/test_config.py")),
     Allowed("ranks", _SETTING, files="cpuaccel/_tuning_cache.py"),
+    Allowed("ranks", _SETTING, files="benchmarks/simulation/cores.py"),
     Allowed("ranks", _SETTING, files="tests/compile/test_tuning_cache.py"),
     Allowed("ranks", _SETTING, files="tests/ops/test_learning.py"),
     Allowed("ranks", _SETTING, files="tests/*conftest.py"),

@@ -27,8 +27,8 @@ CPUACCEL_API void parallel_ranges(int64_t begin, int64_t end, int64_t grain_size
 int64_t parallel_splits();
 
 // Calls body on disjoint ranges that cover [begin, end). They have equal lengths except for the
-// last, and there is at most one per grain_size. Up to grain_size, body is called directly with one
-// range.
+// last. Up to grain_size, body is called directly with one range. Beyond, there may be more than
+// one range per grain_size: threads that wake up together cost little more than one of them.
 template <typename Body>
 void parallel_for(int64_t begin, int64_t end, int64_t grain_size, const Body& body) {
   if (end - begin > grain_size) {

@@ -9,6 +9,7 @@
 #include "plan/norm_step.h"
 #include "plan/packed_rows_step.h"
 #include "plan/partition_step.h"
+#include "plan/pool_step.h"
 #include "plan/step_registry.h"
 #include "plan/sum_step.h"
 #include "plan/widened_product_step.h"
@@ -30,6 +31,7 @@ constexpr StepMaker kStepMakers[] = {
     {"elementwise", make_elementwise},
     {"winograd", make_winograd},
     {"layer", make_layer},
+    {"pool", make_pool},
     {"partition", make_partition},  // oneDNN Graph itself; it never declines
 };
 

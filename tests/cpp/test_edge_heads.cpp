@@ -142,6 +142,23 @@ TEST_P(EdgeHeadsTest, SameBitsOnAnyNumberOfThreads) {
   }
 }
 
+// Rows of more edges than a piece of work has are cut into parts.
+TEST_P(EdgeHeadsTest, LongRows) {
+  std::mt19937 random(3);
+  Case each({3, 30000, 0, 1, 20000, 20}, 50, DataType::f64, true, 3, 10, random);
+  for (const auto step : kSteps) {
+    each.run(step, GetParam().function);
+    check(each, step);
+    const auto of_edges = each.of_edges.bytes, of_nodes = each.of_nodes.bytes;
+    const auto of_att = each.of_att.bytes;
+    const Threads threads(7);
+    each.run(step, GetParam().function);
+    EXPECT_EQ(each.of_edges.bytes, of_edges);
+    EXPECT_EQ(each.of_nodes.bytes, of_nodes);
+    EXPECT_EQ(each.of_att.bytes, of_att);
+  }
+}
+
 TEST(EdgeHeadsList, EndsInRef) { EXPECT_EQ(edge_heads_kernels().back().isa, Isa::ref); }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "kernel_rows.h"
 #include "spmm_case.h"
@@ -136,6 +137,50 @@ TEST_P(EdgeSoftmaxTest, SameBitsOnAnyNumberOfThreads) {
   }
   each.matrix.narrow_crow[1] = -1;
   EXPECT_FALSE(each.run(GetParam().function));
+}
+
+// Rows of more edges than a piece of work has are cut into parts.
+TEST_P(EdgeSoftmaxTest, LongRows) {
+  std::mt19937 random(4);
+  for (const int64_t H : {3, 8}) {
+    for (const bool of_nodes : {false, true}) {
+      Case each({3, 40000, 0, 1, 25000, 20}, 50, DataType::f64, H == 3, H, of_nodes, random);
+      ASSERT_TRUE(each.run(GetParam().function));
+      check(each);
+      const auto of_edges = each.dst.bytes, of_own = each.dst_own.bytes;
+      const Threads threads(7);
+      ASSERT_TRUE(each.run(GetParam().function));
+      EXPECT_EQ(each.dst.bytes, of_edges);
+      EXPECT_EQ(each.dst_own.bytes, of_own);
+    }
+  }
+}
+
+TEST_P(EdgeSoftmaxTest, LongRowsBySource) {
+  std::mt19937 random(5);
+  Case each({3, 40000, 0, 1, 25000, 20}, 50, DataType::f64, true, 3, false, random);
+  GuardedVector<int64_t> perm(static_cast<size_t>(each.matrix.nnz()));
+  std::iota(perm.rbegin(), perm.rend(), 0);
+  Elements sums(DataType::f64, each.matrix.M * 3);
+  auto call = each.call;
+  call.step = EdgeSoftmaxStep::by_source;
+  call.perm = perm.data();
+  call.dst = sums.bytes.data();
+  ASSERT_TRUE(edge_softmax(call, GetParam().function));
+  for (int64_t n = 0; n < each.matrix.M; ++n) {
+    for (int64_t h = 0; h < 3; ++h) {
+      double sum = 0;
+      for (auto i = each.matrix.crow[static_cast<size_t>(n)];
+           i < each.matrix.crow[static_cast<size_t>(n) + 1]; ++i) {
+        sum += each.scores.get(perm[static_cast<size_t>(i)] * 3 + h);
+      }
+      ASSERT_NEAR(sums.get(n * 3 + h), sum, 1e-9) << "row " << n;
+    }
+  }
+  const auto serial = sums.bytes;
+  const Threads threads(5);
+  ASSERT_TRUE(edge_softmax(call, GetParam().function));
+  EXPECT_EQ(sums.bytes, serial);
 }
 
 TEST(EdgeSoftmaxList, EndsInRef) { EXPECT_EQ(edge_softmax_kernels().back().isa, Isa::ref); }

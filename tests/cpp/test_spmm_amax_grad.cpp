@@ -128,6 +128,19 @@ TEST_P(SpmmAmaxGradTest, SameBitsOnAnyNumberOfThreads) {
   }
 }
 
+// Rows and columns of more entries than a piece of work has are cut into parts.
+TEST_P(SpmmAmaxGradTest, LongRows) {
+  std::mt19937 random(3);
+  Case serial({3, 30000, 0, 1, 20000, 20}, 4, DataType::f64, true, true, 30, random);
+  spmm_amax_grad(serial.call, GetParam().function);
+  check(serial);
+  const auto of_src = serial.grad_src.bytes, of_values = serial.grad_values.bytes;
+  const Threads threads(7);
+  spmm_amax_grad(serial.call, GetParam().function);
+  EXPECT_EQ(serial.grad_src.bytes, of_src);
+  EXPECT_EQ(serial.grad_values.bytes, of_values);
+}
+
 TEST(SpmmAmaxGradList, EndsInRef) { EXPECT_EQ(spmm_amax_grad_kernels().back().isa, Isa::ref); }
 
 }  // namespace

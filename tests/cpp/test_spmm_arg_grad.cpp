@@ -108,6 +108,20 @@ TEST(SpmmArgGrad, SameBitsOnAnyNumberOfThreads) {
   }
 }
 
+// With few columns, threads split the rows.
+TEST(SpmmArgGrad, SameBitsForFewColumns) {
+  std::mt19937 random(4);
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    Case item(GuardedVector<int64_t>(9000, 6), 21, 5, type, false, random);
+    const auto serial = item.run();
+    check(item, true);
+    for (const int count : {2, 3, 7}) {
+      const Threads threads(count);
+      EXPECT_EQ(serial.src.bytes, item.run().src.bytes);
+    }
+  }
+}
+
 TEST(SpmmArgGrad, BadIndices) {
   std::mt19937 random(3);
   for (const bool wide : {false, true}) {

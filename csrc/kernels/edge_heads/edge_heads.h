@@ -12,8 +12,9 @@
 //   score_grad  dst[m,h,c] = sum over e of weights[p,h] * att[h,c] * leaky'(z)
 //               dst_att[m,h,c] = sum over e of weights[p,h] * leaky(z), if wanted
 //
-// All tensors are dense and of one type. Sums over edges are in the order of the edges, so that the
-// bits do not depend on the number of threads. A sum of n terms is off by at most n * eps times the
+// All tensors are dense and of one type. Sums over edges are in the order of the edges, and those
+// of long rows are sums of parts (csr/parts.h), so that the bits do not depend on the number of
+// threads. A sum of n terms is off by at most n * eps times the
 // sum of their absolute values.
 // Bound: a row of src for each edge, from the cache that src fits.
 #pragma once

@@ -12,7 +12,8 @@
 //
 // leaky(z) = z if z > 0, otherwise slope * z. All tensors are dense and of one type.
 // Error: some eps of dst; values below exp(-87) of the largest come out as up to 2^-125. The order
-// of sums depends on H alone, so that the bits do not depend on the number of threads.
+// of sums depends on H, and on how long rows are cut (csr/parts.h), so that the bits do not depend
+// on the number of threads.
 // Bound: an exp for each number.
 #pragma once
 
@@ -24,7 +25,24 @@
 
 namespace cpuaccel::kernels {
 
-enum class EdgeSoftmaxStep : uint8_t { softmax, gradient, by_source };
+// The steps after by_source compute a part of a long row. With numbers of the whole row in of_row,
+// H of them, and those of the part in dst_own:
+//
+//   most            dst[e,h] = s[e,h]; dst_own[h] = max of them
+//   exps            dst[e,h] = exp(dst[e,h] - of_row[h]); dst_own[h] = their sum
+//   scale           dst[e,h] *= of_row[h]
+//   gradient_sum    dst_own[h] = sum of alpha[e,h] * grad[e,h]
+//   gradient_apply  the gradient, where of_row[h] is the sum; dst_own[h] = sum of dst[e,h]
+enum class EdgeSoftmaxStep : uint8_t {
+  softmax,
+  gradient,
+  by_source,
+  most,
+  exps,
+  scale,
+  gradient_sum,
+  gradient_apply
+};
 
 struct EdgeSoftmaxCall {
   EdgeSoftmaxStep step = EdgeSoftmaxStep::softmax;
@@ -38,6 +56,7 @@ struct EdgeSoftmaxCall {
   const void *alpha = nullptr, *grad = nullptr;  // nnz x H
   void* dst = nullptr;
   void* dst_own = nullptr;  // M x H, if there are no scores
+  const void* of_row = nullptr;
 };
 
 // Computes rows [row, row + rows). scratch has room for 2 H numbers.

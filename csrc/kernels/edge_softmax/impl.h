@@ -82,32 +82,53 @@ struct EdgeSoftmax {
     }
   }
 
-  void softmax(int64_t m, Number* most, Number* sum) const {
-    const int64_t begin = crow[m], end = crow[m + 1], count = (end - begin) * H;
+  // The scores of row m, and the most of each head.
+  CPUACCEL_INLINE void most_of(int64_t m, int64_t begin, int64_t end, Number* most) const {
     Number* to = dst + begin * H;
     score(m, begin, end, to);
     fill(most, -static_cast<Number>(__builtin_inff()));
-    fill(sum, 0);
-    each(count, [&](int64_t i, int64_t j) { most[j] = larger(most[j], to[i]); });
+    each((end - begin) * H, [&](int64_t i, int64_t j) { most[j] = larger(most[j], to[i]); });
     join(most, larger);
+  }
+
+  CPUACCEL_INLINE void exps_of(int64_t begin, int64_t end, const Number* most, Number* sum) const {
+    const int64_t count = (end - begin) * H;
+    Number* to = dst + begin * H;
+    fill(sum, 0);
     each(count, [&](int64_t i, int64_t j) { to[i] -= most[j]; });
     Exp::exps(to, count);
     each(count, [&](int64_t i, int64_t j) { sum[j] += to[i]; });
     join(sum, sum_of);
+  }
+
+  CPUACCEL_INLINE void scale_by(int64_t begin, int64_t end, const Number* factor) const {
+    Number* to = dst + begin * H;
+    each((end - begin) * H, [&](int64_t i, int64_t j) { to[i] *= factor[j]; });
+  }
+
+  void softmax(int64_t m, Number* most, Number* sum) const {
+    const int64_t begin = crow[m], end = crow[m + 1];
+    most_of(m, begin, end, most);
+    exps_of(begin, end, most, sum);
     for (int64_t j = 0; j < width; ++j) {
       sum[j] = 1 / (sum[j] + static_cast<Number>(1e-16));
     }
-    each(count, [&](int64_t i, int64_t j) { to[i] *= sum[j]; });
+    scale_by(begin, end, sum);
   }
 
-  void gradient(int64_t m, Number* sum, Number* of_own) const {
-    const int64_t begin = crow[m], end = crow[m + 1], count = (end - begin) * H;
+  CPUACCEL_INLINE void gradient_sum(int64_t begin, int64_t end, Number* sum) const {
+    const Number *a = alpha + begin * H, *g = grad + begin * H;
+    fill(sum, 0);
+    each((end - begin) * H, [&](int64_t i, int64_t j) { sum[j] += a[i] * g[i]; });
+    join(sum, sum_of);
+  }
+
+  // Row m of dst_own gets the sum of the results, if there are no scores.
+  CPUACCEL_INLINE void apply_gradient(int64_t m, int64_t begin, int64_t end, const Number* sum,
+                                      Number* of_own) const {
     const Number *a = alpha + begin * H, *g = grad + begin * H;
     Number* to = dst + begin * H;
-    fill(sum, 0);
-    each(count, [&](int64_t i, int64_t j) { sum[j] += a[i] * g[i]; });
-    join(sum, sum_of);
-    each(count, [&](int64_t i, int64_t j) { to[i] = a[i] * (g[i] - sum[j]); });
+    each((end - begin) * H, [&](int64_t i, int64_t j) { to[i] = a[i] * (g[i] - sum[j]); });
     if (scores != nullptr || src == nullptr) {
       return;
     }
@@ -121,6 +142,36 @@ struct EdgeSoftmax {
     }
     for (int64_t h = 0; h < H; ++h) {
       dst_own[m * H + h] = of_own[h];
+    }
+  }
+
+  void gradient(int64_t m, Number* sum, Number* of_own) const {
+    gradient_sum(crow[m], crow[m + 1], sum);
+    apply_gradient(m, crow[m], crow[m + 1], sum, of_own);
+  }
+
+  // The step of a part of a row: its entries are those of row m.
+  void part(int64_t m, Number* first, Number* second) const {
+    const int64_t begin = crow[m], end = crow[m + 1];
+    const auto* of_row = static_cast<const Number*>(call.of_row);
+    for (int64_t j = 0; of_row != nullptr && j < width; ++j) {
+      first[j] = of_row[j % H];
+    }
+    if (call.step == EdgeSoftmaxStep::most) {
+      most_of(m, begin, end, second);
+    } else if (call.step == EdgeSoftmaxStep::exps) {
+      exps_of(begin, end, first, second);
+    } else if (call.step == EdgeSoftmaxStep::gradient_sum) {
+      gradient_sum(begin, end, second);
+    } else if (call.step == EdgeSoftmaxStep::gradient_apply) {
+      apply_gradient(m, begin, end, first, second);
+      return;
+    } else {
+      scale_by(begin, end, first);
+      return;
+    }
+    for (int64_t h = 0; h < H; ++h) {
+      dst_own[m * H + h] = second[h];
     }
   }
 
@@ -149,8 +200,10 @@ struct EdgeSoftmax {
         softmax(m, first, first + width);
       } else if (call.step == EdgeSoftmaxStep::gradient) {
         gradient(m, first, first + width);
-      } else {
+      } else if (call.step == EdgeSoftmaxStep::by_source) {
         by_source(m, first);
+      } else {
+        part(m, first, first + width);
       }
     }
   }

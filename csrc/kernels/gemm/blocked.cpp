@@ -93,8 +93,8 @@ class Blocked {
   void multiply(int64_t most) const {
     const int64_t mr = kernels_.mr, nr = kernels_.nr;
     const int64_t row_tiles = divide_up(call_.M, mr), column_tiles = divide_up(n_, nr);
-    const GemmParts parts =
-        gemm_parts(row_tiles, divide_up(call_.M, mc_), n_, most, nr, parallel_threads());
+    const GemmParts parts = gemm_parts(row_tiles, divide_up(call_.M, mc_), n_, most, nr,
+                                       parallel_threads(), source_ == Source::ready);
     const auto row = [&](int64_t part) {
       return std::min(gemm_part_begin(part, parts.rows, row_tiles) * mr, call_.M);
     };

@@ -60,9 +60,10 @@ struct GemmParts {
 };
 
 // At least `blocks` parts of rows, chosen so that the busiest thread has the fewest tiles if each
-// thread gets as many parts as the others. `row_tiles` of mr rows, N columns in tiles of nr.
+// thread gets as many parts as the others. `row_tiles` of mr rows, N columns in tiles of nr;
+// `packed` if the columns are packed already.
 constexpr GemmParts gemm_parts(int64_t row_tiles, int64_t blocks, int64_t N, int64_t most,
-                               int64_t nr, int64_t threads) {
+                               int64_t nr, int64_t threads, bool packed) {
   constexpr int64_t kMostTried = 16;
   const int64_t column_tiles = divide_up(N, nr);
   const auto groups = [&](int64_t rows) {
@@ -73,8 +74,10 @@ constexpr GemmParts gemm_parts(int64_t row_tiles, int64_t blocks, int64_t N, int
            divide_up(column_tiles, parts.columns);
   };
   GemmParts best{blocks, groups(blocks)};
-  // A single block of rows is not split, because each piece packs its own columns.
-  const int64_t tried = blocks == 1 ? 1 : at_most(threads, kMostTried);
+  // A single block of rows is not split if each piece packs its own columns, or if there are
+  // columns for all threads, which then read each panel once.
+  const bool is_split = blocks > 1 || (packed && column_tiles < threads);
+  const int64_t tried = is_split ? at_most(threads, kMostTried) : 1;
   for (int64_t rows = blocks; threads > 1 && rows < at_most(blocks + tried, row_tiles + 1);
        ++rows) {
     const int64_t columns = groups(rows);
@@ -86,6 +89,10 @@ constexpr GemmParts gemm_parts(int64_t row_tiles, int64_t blocks, int64_t N, int
   }
   return best;
 }
+
+// 49 rows of 512 packed columns on 32 threads; panels that each piece packs are not packed twice.
+static_assert(gemm_parts(4, 1, 512, 512, 32, 32, true).rows == 2);
+static_assert(gemm_parts(4, 1, 512, 512, 32, 32, false).rows == 1);
 
 // The tile at which part `part` of `parts` begins, of `tiles` tiles in all.
 constexpr int64_t gemm_part_begin(int64_t part, int64_t parts, int64_t tiles) {

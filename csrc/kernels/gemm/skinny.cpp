@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "kernels/gemm/blocking.h"
 #include "kernels/gemm/edges.h"
 #include "kernels/gemm/pieces.h"
@@ -26,7 +27,10 @@ DotSizes dot_sizes(int64_t rows, int64_t vectors, int64_t K, const GemmKernels& 
   // meet one row only, which takes no longer than reading them.
   constexpr int64_t kMostBlocks = 20, kPieces = 16;
   const int64_t least = at_least(kDotK / kc, 1);
-  const int64_t blocks = rows == 1 ? vectors / (kPieces * kDotBlock) : 0;
+  // Each thread gets two pieces at least. Tiles stay the same, because blocks consist of whole
+  // ones.
+  const int64_t pieces = at_least(kPieces, 2 * parallel_threads());
+  const int64_t blocks = rows == 1 ? vectors / (pieces * kDotBlock) : 0;
   return {kc, kDotBlock * std::clamp(blocks, least, at_least(kMostBlocks, least))};
 }
 

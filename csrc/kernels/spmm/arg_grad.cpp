@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 15;  // elements
 constexpr int64_t kColumns = 16;     // a cache line of floats, written by one thread
+constexpr int64_t kTerms = 1 << 20;  // of src's gradient that are sorted at a time: 16 MiB
 
 // Storage type, arithmetic type and conversions of each dtype.
 template <typename Float>
@@ -94,7 +95,8 @@ class ArgGrad {
     std::transform(sums.begin(), sums.end(), dst, T::round);
   }
 
-  // Threads split the work by columns, because several rows of grad may go to one row of src.
+  // Threads split the work by columns, because several rows of grad may go to one row of src. With
+  // few columns they split the rows instead, and then the rows of src.
   void src_columns() {
     const int64_t count = call.csr.N * call.K;
     AlignedBlock wide;
@@ -107,11 +109,15 @@ class ArgGrad {
       std::fill(sums + begin, sums + end, Number{0});
     });
     const int64_t tiles = divide_up(call.K, kColumns);
-    const int64_t grain =
-        std::max<int64_t>(1, kGrain / (kColumns * std::max<int64_t>(1, call.csr.M)));
-    parallel_for(0, tiles, grain, [&](int64_t begin, int64_t end) {
-      add_columns(begin * kColumns, std::min(call.K, end * kColumns), sums);
-    });
+    if (tiles < parallel_threads() && call.csr.M * call.K > kGrain) {
+      add_in_ranges(sums);
+    } else {
+      const int64_t grain =
+          std::max<int64_t>(1, kGrain / (kColumns * std::max<int64_t>(1, call.csr.M)));
+      parallel_for(0, tiles, grain, [&](int64_t begin, int64_t end) {
+        add_columns(begin * kColumns, std::min(call.K, end * kColumns), sums);
+      });
+    }
     if constexpr (kRounds) {
       auto* dst = static_cast<Element*>(call.grad_src);
       parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
@@ -128,6 +134,54 @@ class ArgGrad {
           const Number value = values != nullptr ? T::widen(values[arg[at]]) : Number{1};
           sums[column * call.K + k] += value * T::widen(grad[at]);
         }
+      }
+    }
+  }
+
+  // What is added to one element of the sums.
+  struct Term {
+    int64_t at;
+    Number value;
+  };
+
+  // Each thread sorts the terms of a block of rows by the range of src that they go to. Then each
+  // thread adds up a range, block by block: an element's terms are added in the order of the rows,
+  // as by one thread.
+  void add_in_ranges(Number* sums) {
+    const int64_t ranges = parallel_threads(), blocks = ranges;
+    const int64_t range_rows = std::max<int64_t>(1, divide_up(call.csr.N, ranges));
+    const int64_t some = std::max<int64_t>(1, kTerms / call.K);  // rows at a time
+    std::vector<std::vector<Term>> sorted(static_cast<size_t>(blocks * ranges));
+    for (int64_t first = 0; first < call.csr.M && good(); first += some) {
+      const int64_t rows = std::min(some, call.csr.M - first);
+      parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t block = begin; block < end; ++block) {
+          auto* const to = sorted.data() + block * ranges;
+          std::for_each_n(to, ranges, [](auto& terms) { terms.clear(); });
+          for (int64_t m = first + block * rows / blocks; m < first + (block + 1) * rows / blocks;
+               ++m) {
+            sort_row(m, range_rows, to);
+          }
+        }
+      });
+      parallel_for(0, ranges, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t range = begin; range < end; ++range) {
+          for (int64_t block = 0; block < blocks; ++block) {
+            for (const Term& term : sorted[static_cast<size_t>(block * ranges + range)]) {
+              sums[term.at] += term.value;
+            }
+          }
+        }
+      });
+    }
+  }
+
+  void sort_row(int64_t m, int64_t range_rows, std::vector<Term>* to) {
+    for (int64_t k = 0; k < call.K; ++k) {
+      const int64_t at = m * call.K + k;
+      if (const int64_t column = column_of(m, at); column >= 0) {
+        const Number value = values != nullptr ? T::widen(values[arg[at]]) : Number{1};
+        to[column / range_rows].push_back({column * call.K + k, value * T::widen(grad[at])});
       }
     }
   }

@@ -32,6 +32,7 @@ struct SpmmAmaxGradTile {
     return static_cast<Number*>(const_cast<void*>(of)) + number * call.K;
   }
 
+  template <bool kPart>
   void shares(int64_t first, int64_t last) const {
     const auto* crow = call.csr.template crow_as<Index>();
     const auto* col = call.csr.template col_as<Index>();
@@ -39,7 +40,7 @@ struct SpmmAmaxGradTile {
       Vector results[kVectors], counts[kVectors];
       for (int j = 0; j < kVectors; ++j) {
         results[j] = load(row(call.dst, m), j);
-        counts[j] = graph_equal<V>(results[j], V::set1(0));
+        counts[j] = kPart ? V::set1(0) : graph_equal<V>(results[j], V::set1(0));
       }
       for (int64_t e = crow[m]; e < crow[m + 1]; ++e) {
         const Vector factor = V::set1(value(e));
@@ -50,7 +51,8 @@ struct SpmmAmaxGradTile {
         }
       }
       for (int j = 0; j < kVectors; ++j) {
-        store(row(call.share, m), j, V::divide(load(row(call.grad, m), j), counts[j]));
+        store(row(call.share, m), j,
+              kPart ? counts[j] : V::divide(load(row(call.grad, m), j), counts[j]));
       }
     }
   }
@@ -104,7 +106,9 @@ struct SpmmAmaxGradTile {
 
   void run(SpmmAmaxGradStep step, int64_t first, int64_t last) const {
     if (step == SpmmAmaxGradStep::share) {
-      shares(first, last);
+      shares<false>(first, last);
+    } else if (step == SpmmAmaxGradStep::counts) {
+      shares<true>(first, last);
     } else if (step == SpmmAmaxGradStep::src) {
       sources(first, last);
     } else {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "kernels/csr/pieces.h"
+#include "kernels/csr/parts.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -16,24 +16,99 @@ constexpr std::array kRows{
 
 constexpr int64_t kWork = 1 << 18;  // entries times columns per range
 
+class AmaxGrad {
+ public:
+  AmaxGrad(const SpmmAmaxGradCall& call, SpmmAmaxGradFunction* function)
+      : call_(call), function_(function) {}
+
+  void run() const {
+    const auto rows = RowsInParts::of(call_.csr, call_.K, kWork);
+    if (!rows) {
+      return;
+    }
+    shares(*rows);
+    if (call_.grad_values != nullptr) {
+      rows->run(whole(SpmmAmaxGradStep::values), [&](const RowPart& part) {
+        const PartAsRow row(part);
+        SpmmAmaxGradCall one = of_row(part, row);
+        one.share = at(call_.share, part.row);
+        function_(one, SpmmAmaxGradStep::values, 0, 1);
+      });
+    }
+    if (call_.grad_src != nullptr) {
+      sources();
+    }
+  }
+
+ private:
+  template <typename T>
+  T* at(T* matrix, int64_t row) const {
+    return row_at(matrix, row, call_.K, call_.type);
+  }
+  RowsBody whole(SpmmAmaxGradStep step) const {
+    return [this, step](int64_t row, int64_t count) { function_(call_, step, row, count); };
+  }
+  SpmmAmaxGradCall of_row(const RowPart& part, const PartAsRow& row) const {
+    SpmmAmaxGradCall one = call_;
+    one.csr = row.of(call_.csr);
+    one.dst = at(call_.dst, part.row);
+    return one;
+  }
+
+  void shares(const RowsInParts& rows) const {
+    const PartSums counts(rows, call_.K, call_.type);
+    rows.run(whole(SpmmAmaxGradStep::share), [&](const RowPart& part) {
+      const PartAsRow row(part);
+      SpmmAmaxGradCall one = of_row(part, row);
+      one.share = counts.of(part);
+      function_(one, SpmmAmaxGradStep::counts, 0, 1);
+    });
+    counts.add_up(call_.share);
+    for (const auto& row : rows.long_rows()) {
+      call_.type == DataType::f64 ? divide<double>(row.row) : divide<float>(row.row);
+    }
+  }
+
+  // share = grad / (share + (dst == 0))
+  template <typename Number>
+  void divide(int64_t row) const {
+    auto* share = static_cast<Number*>(at(call_.share, row));
+    const auto* dst = static_cast<const Number*>(at(call_.dst, row));
+    const auto* grad = static_cast<const Number*>(at(call_.grad, row));
+    for (int64_t k = 0; k < call_.K; ++k) {
+      share[k] = grad[k] / (share[k] + (dst[k] == 0 ? 1 : 0));
+    }
+  }
+
+  void sources() const {
+    const auto& columns = call_.columns;
+    const Csr csr{call_.csr.N, call_.csr.M, call_.csr.nnz, columns.ccol, columns.row, columns.wide};
+    const auto rows = RowsInParts::of(csr, call_.K, kWork);
+    if (!rows) {
+      return;
+    }
+    const PartSums sums(*rows, call_.K, call_.type);
+    rows->run(whole(SpmmAmaxGradStep::src), [&](const RowPart& part) {
+      const PartAsRow row(part);
+      SpmmAmaxGradCall one = call_;
+      one.columns.ccol = const_cast<void*>(row.crow(columns.wide));  // is only read
+      one.src = at(call_.src, part.row);
+      one.grad_src = sums.of(part);
+      function_(one, SpmmAmaxGradStep::src, 0, 1);
+    });
+    sums.add_up(call_.grad_src);
+  }
+
+  const SpmmAmaxGradCall& call_;
+  SpmmAmaxGradFunction* const function_;
+};
+
 }  // namespace
 
 std::span<const KernelRow<SpmmAmaxGradFunction>> spmm_amax_grad_kernels() { return kRows; }
 
 void spmm_amax_grad(const SpmmAmaxGradCall& call, SpmmAmaxGradFunction* function) {
-  const auto step = [&](const Csr& rows, SpmmAmaxGradStep which) {
-    over_rows(rows, call.K, kWork,
-              [&](int64_t row, int64_t count) { function(call, which, row, count); });
-  };
-  step(call.csr, SpmmAmaxGradStep::share);
-  if (call.grad_values != nullptr) {
-    step(call.csr, SpmmAmaxGradStep::values);
-  }
-  if (call.grad_src != nullptr) {
-    const auto& columns = call.columns;
-    step({call.csr.N, call.csr.M, call.csr.nnz, columns.ccol, columns.row, columns.wide},
-         SpmmAmaxGradStep::src);
-  }
+  AmaxGrad(call, function).run();
 }
 
 void spmm_amax_grad(const SpmmAmaxGradCall& call) {

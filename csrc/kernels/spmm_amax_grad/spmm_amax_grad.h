@@ -9,8 +9,8 @@
 //
 // with hit[e,k] = 1 if t[e,k] == dst[m,k], otherwise 0. A share that is not finite thus gives NaN
 // everywhere in its group, as in torch. src and grad_src are N x K; dst, grad and share are M x K,
-// all dense. Sums are in the order of the entries, so that the bits do not depend on the number of
-// threads.
+// all dense. Sums are in the order of the entries, and those of long rows are sums of parts
+// (csr/parts.h), so that the bits do not depend on the number of threads.
 // Bound: a row of src for each entry, then of dst and of share for each.
 #pragma once
 
@@ -37,7 +37,8 @@ struct SpmmAmaxGradCall {
   void* grad_values = nullptr;
 };
 
-enum class SpmmAmaxGradStep : uint8_t { share, src, values };
+// `counts` writes the counts of a part of a row, without the one for 0, to share.
+enum class SpmmAmaxGradStep : uint8_t { share, src, values, counts };
 
 // Runs a step for rows [row, row + rows) of csr, or of columns if the step is src.
 using SpmmAmaxGradFunction = void(const SpmmAmaxGradCall& call, SpmmAmaxGradStep step, int64_t row,

@@ -67,10 +67,13 @@ class WatchedTensors {
   uint64_t sum_of(size_t number, size_t phase) const;
   // Reads the tensors whole that moved, or had hidden writes since the last look.
   bool moved_and_written_are_unchanged(at::TensorList tensors);
+  bool range_is_unchanged(size_t begin, size_t end, size_t phase) const;
 
   std::vector<Watched> watched_;
   HiddenWriteCounts hidden_writes_;
   std::vector<Bytes> bytes_;
+  // What a look at the tensors before each one costs, and at all of them.
+  std::vector<int64_t> costs_;
   size_t phases_ = kPhases;
   // For each phase and each tensor: a look reads those of one phase.
   std::vector<uint64_t> sums_;

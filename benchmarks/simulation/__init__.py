@@ -1,0 +1,1 @@
+"""Simulates a CPU with more cores than this machine has."""
