@@ -56,7 +56,7 @@ def _row(name: str) -> Iterator[str]:
 
     model, saved, x = _models(name)
     loaded, by_ops = (cpuaccel.quant.load_legacy(_file(saved)) for _ in range(2))
-    optimized = _plugin.optimize(cpuaccel.quant.load_legacy(_file(saved)), x)
+    optimized = _plugin.optimize(cpuaccel.quant.load_legacy(_file(saved)), (x,))
 
     began = time.thread_time()
     loaded(x)

@@ -105,7 +105,7 @@ def _models(
     x = job.x
 
     def optimized(model: nn.Module) -> Callable[[Tensor], Tensor]:
-        made: Callable[[Tensor], Tensor] = _plugin.optimize(model, x)
+        made: Callable[[Tensor], Tensor] = _plugin.optimize(model, (x,))
         return made
 
     def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:

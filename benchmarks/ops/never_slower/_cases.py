@@ -5,6 +5,7 @@ from typing import Any
 
 from benchmarks.ops.never_slower import (
     _bags,
+    _gradients,
     _images,
     _layers,
     _products,
@@ -15,7 +16,7 @@ from benchmarks.ops.never_slower import (
 )
 from benchmarks.ops.never_slower._case import Case
 
-_FAMILIES = (_products, _images, _recurrent, _quantized, _rows, _bags, _sparse, _layers)
+_FAMILIES = (_products, _images, _gradients, _recurrent, _quantized, _rows, _bags, _sparse, _layers)
 
 
 def all_cases() -> list[Case]:
