@@ -70,6 +70,10 @@ DeclineReason make_pool(StepRequest& request) {
       (pool.kind != Kind::MaxPool && pool.kind != Kind::AvgPool)) {
     return "not a single pooling";
   }
+  const bool is_global = is_global_pooling(pool);
+  if (pool.kind == Kind::AvgPool && !is_global && !pool.attributes.contains("exclude_pad")) {
+    return "an average that does not say what it divides by";  // oneDNN Graph rejects it
+  }
   const Id src = pool.inputs[0], dst = pool.outputs[0];
   const auto& desc = building.desc(src);
   const auto format = memory_format_of(desc);
@@ -77,8 +81,7 @@ DeclineReason make_pool(StepRequest& request) {
       attribute(pool.attributes, "auto_pad", std::string("None")) != "None") {
     return "not a dense image, or padding that depends on its size";
   }
-  PoolWindow window =
-      window_of(is_global_pooling(pool) ? with_window(pool, desc.sizes) : pool.attributes);
+  PoolWindow window = window_of(is_global ? with_window(pool, desc.sizes) : pool.attributes);
   const bool ceil = attribute(pool.attributes, "rounding_type", std::string("floor")) == "ceil";
   const Sizes padding = window.end;
   const TensorDesc result = dense(pooled(desc.sizes, window, ceil), *format);
