@@ -158,8 +158,9 @@ std::optional<LearnedChoice::Probe> LearnedChoice::next_probe() {
     return std::nullopt;
   }
   const double cpu_now = cpu_seconds();
-  if (state.cpu_begin < 0) {
+  if (state.cpu_begin < 0 || cpu_now < state.cpu_begin) {  // a forked child's clock begins at 0
     state.cpu_begin = cpu_now;
+    state.spent = 0;
   }
   const double seconds = next->rounds == 0 ? kUnknown * call_seconds_ : next->seconds * call_work_;
   const double cost = seconds * problem_.threads;
