@@ -19,11 +19,13 @@ class _Two(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layer = nn.Conv2d(16, 32, 3)  # large enough to be worth a plan
+        self.layer = nn.Conv2d(16, 32, 3)
+        # A convolution alone may not be worth a plan.
+        self.rest = nn.Sequential(nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU())
         self.was_fused = False
 
     def forward(self, x, number):
-        return self.layer(x) * number, number
+        return self.rest(self.layer(x)) * number, number
 
     def fuse_qkv_projections(self):
         self.was_fused = True
