@@ -9,7 +9,6 @@ so the result is an upper bound. Exits with 1 if a row is below its limit on one
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import re
 from collections.abc import Iterator
@@ -22,11 +21,9 @@ from loop_share import (
     cycles,
     find_loop,
     find_object,
+    main,
     products,
-    report,
 )
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 @dataclass
@@ -222,18 +219,5 @@ def shares(build: pathlib.Path) -> Iterator[Share]:
             yield Share(name, core.name, done, peak, row.limit)
 
 
-def main() -> None:
-    """Entry point; arguments are documented by --help."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "build",
-        nargs="?",
-        type=pathlib.Path,
-        default=ROOT / "build/aarch64-kernels",
-        help="folder of the cross build (default: build/aarch64-kernels)",
-    )
-    report(shares(parser.parse_args().build))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, "build/aarch64-kernels", shares)

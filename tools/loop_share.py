@@ -6,6 +6,7 @@ llvm-mca treats a loop as straight-line code whose loads all hit L1, so a share 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from mca import output
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 PASSES = 200
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:\n((?:.+\n)*)", re.M)
 
@@ -140,6 +142,19 @@ def report(shares: Iterator[Share]) -> None:
         print(f"{each.kernel:<36}{each.core:<14}{each.done:>10.2f}{each.peak:>6}{share}")
     if failed:
         raise SystemExit(1)
+
+
+def main(doc: str, build: str, shares: Callable[[pathlib.Path], Iterator[Share]]) -> None:
+    """The entry point of a tool with this docstring, which reads ``build`` by default."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument(
+        "build",
+        nargs="?",
+        type=pathlib.Path,
+        default=ROOT / build,
+        help=f"folder of the build (default: {build})",
+    )
+    report(shares(parser.parse_args().build))
 
 
 def products(loop: Loop, names: Collection[str]) -> Sequence[Instruction]:

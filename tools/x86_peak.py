@@ -10,15 +10,13 @@ below its limit.
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loop_share import Architecture, Share, cycles, find_loop, find_object, products, report
+from loop_share import Architecture, Share, cycles, find_loop, find_object, main, products
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 CORE = "alderlake"
 BYTES = {"ymm": 32, "xmm": 16}
 PEAK = 64
@@ -71,18 +69,5 @@ def shares(build: pathlib.Path) -> Iterator[Share]:
         yield Share(f"{row.family} x86_avxvnni {row.name}", CORE, rate, PEAK, row.limit)
 
 
-def main() -> None:
-    """Entry point; arguments are documented by --help."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "build",
-        nargs="?",
-        type=pathlib.Path,
-        default=ROOT / "build/wheel",
-        help="folder of a build for x86 (default: build/wheel)",
-    )
-    report(shares(parser.parse_args().build))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, "build/wheel", shares)

@@ -10,7 +10,9 @@ from cpuaccel._native import Native
 
 def choices_footer(native: Native) -> Iterator[str]:
     """Yield a sentence on the table of matrix products, and one on what calls have learned."""
-    here, elsewhere = _places(native, True), _places(native, False)
+    places = matmul.where_measured(native)
+    here = "; ".join(place for place, is_here in places.items() if is_here)
+    elsewhere = "; ".join(place for place, is_here in places.items() if not is_here)
     if here:
         yield f"Matrix products: rows measured on this CPU's core ({here})."
     if elsewhere:
@@ -23,8 +25,3 @@ def choices_footer(native: Native) -> Iterator[str]:
             f"Learned here: {learning['chosen']} choices are made and {learning['open']} are open,"
             f" after {learning['probes']} probes in {learning['probe_seconds']:.2f} s of CPU time."
         )
-
-
-def _places(native: Native, here: bool) -> str:
-    places = [place for place, is_here in matmul.where_measured(native).items() if is_here == here]
-    return "; ".join(places)
