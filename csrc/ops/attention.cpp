@@ -190,23 +190,18 @@ namespace {
 
 enum Candidate : int8_t { kTorchAttention, kCpuaccelAttention };
 
-// The choice that calls with these sizes learn; null: they do not.
-LearnedChoice* learned_attention(const Operands& of, bool is_causal, double work, bool in_bf16,
-                                 Candidate suggested) {
-  if (measured_here() != nullptr || work < kLeastLearnedWork || !may_use_learned()) {
-    return nullptr;
+// The candidate for these sizes, learned on CPUs that were not measured.
+Learned attention_candidate(const Operands& of, bool is_causal, double work, bool in_bf16,
+                            Candidate suggested) {
+  if (measured_here() != nullptr) {
+    return {suggested};
   }
   const int flags = (of.mask ? 1 : 0) | (is_causal ? 2 : 0) | (in_bf16 ? 4 : 0);
-  LearnedProblem problem =
-      learned_problem(LearnedOp::attention, of.query.scalar_type(), static_cast<uint8_t>(flags));
-  size_t at = 0;
-  for (const int64_t size : of.query.sizes()) {
-    problem.sizes[at++] = size_step(size);
-  }
-  problem.sizes[at] = size_step(of.key.size(2));
   const std::array<int8_t, 2> candidates{
       suggested, suggested == kTorchAttention ? kCpuaccelAttention : kTorchAttention};
-  return learned_choice(problem, candidates);
+  const at::IntArrayRef q = of.query.sizes();
+  return learned(LearnedOp::attention, of.query.scalar_type(), flags,
+                 {q[0], q[1], q[2], q[3], of.key.size(2)}, work, candidates);
 }
 
 Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -235,12 +230,10 @@ Result attention(const at::Tensor& query, const at::Tensor& key, const at::Tenso
   const char* reason = widened ? nullptr : attention_fallback_reason(query.size(2), in_bf16);
   const Candidate suggested = reason != nullptr ? kTorchAttention : kCpuaccelAttention;
   const double work = 2.0 * static_cast<double>(query.numel()) * static_cast<double>(key.size(2));
-  LearnedChoice* const learned = learned_attention(operands, is_causal, work, in_bf16, suggested);
-  const int chosen = learned != nullptr ? learned->chosen() : suggested;
-  if (chosen < 0 && may_try()) {
-    return learn(*learned, suggested, work, 0.0, by);
+  const auto [runs, open] = attention_candidate(operands, is_causal, work, in_bf16, suggested);
+  if (open != nullptr) {
+    return learn(*open, suggested, work, 0.0, by);
   }
-  const int runs = chosen >= 0 ? chosen : suggested;
   if (runs == kTorchAttention) {
     report_fallback(op_name(Op::attention),
                     suggested == kTorchAttention ? reason : "torch's kernel was faster here");

@@ -30,10 +30,6 @@ const char* cpu_fallback_reason() {
 bool first(ImageLayout layout) { return !last(layout); }
 bool one_tap(const Conv2dShape& s) { return s.groups == 1 && s.taps() == 1; }
 bool many_taps(const Conv2dShape& s) { return s.groups == 1 && s.taps() > 1 && s.C > 4; }
-double multiply_adds(const Conv2dShape& s) {
-  return static_cast<double>(s.N * s.pixels()) * static_cast<double>(s.OC) *
-         static_cast<double>(s.C / s.groups * s.taps());
-}
 
 // Measured on a core of Zen 3, and on one of Zen 4 where AVX-512 is named, by
 // benchmarks/ops/conv_providers.py at batch 1. Figures are speeds relative to torch's kernels,
@@ -186,6 +182,11 @@ constexpr std::array kChoices{
 };
 
 }  // namespace
+
+double multiply_adds(const Conv2dShape& s) {
+  return static_cast<double>(s.N * s.pixels()) * static_cast<double>(s.OC) *
+         static_cast<double>(s.C / s.groups * s.taps());
+}
 
 const ConvChoice& conv_choice(const Conv2dShape& shape, ImageLayout layout, bool volume) {
   const bool skips_torch = cpuaccel_convolutions_only();

@@ -19,6 +19,9 @@ struct ConvChoice {
   bool images_only = false;
 };
 
+// Multiply-adds of a convolution. In double, because the product of the sizes may overflow int64.
+double multiply_adds(const kernels::Conv2dShape& shape);
+
 // The first row that applies; the last row always does. `volume`: the shape is that of the planes
 // of a conv3d.
 const ConvChoice& conv_choice(const kernels::Conv2dShape& shape, kernels::ImageLayout layout,

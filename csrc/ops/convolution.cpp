@@ -87,7 +87,7 @@ std::optional<at::Tensor> not_by_torch(const at::Tensor& input, const at::Tensor
     return std::nullopt;
   }
   if (found->open != nullptr) {
-    const double work = found->multiply_adds();
+    const double work = multiply_adds(found->shape);
     return learn(*found->open, found->runs, work, least_seconds_of_floats(work),
                  [&](int candidate, bool is_probe) {
                    if (candidate == kTorchConvolution) {

@@ -47,30 +47,17 @@ at::Tensor run(const at::Tensor& input, const at::Tensor& weight, const Bias& bi
 
 // Takes what calls with these sizes have learned, or learn now.
 void learn_kernel(ConvRun& run) {
-  if (!isa_usable(Isa::avx2) || run.multiply_adds() < kLeastLearnedWork || !may_use_learned()) {
-    return;
-  }
   const Conv2dShape& s = run.shape;
   const int flags = (run.layout == ImageLayout::channels_last ? 1 : 0) | (s.SW > 1 ? 2 : 0) |
                     (s.groups == s.C ? 4 : 0);
-  LearnedProblem problem =
-      learned_problem(LearnedOp::convolution, at::kFloat, static_cast<uint8_t>(flags));
-  size_t at = 0;
-  for (const int64_t size : {s.N, s.C / s.groups, s.OC, s.groups, s.pixels(), s.taps()}) {
-    problem.sizes[at++] = size_step(size);
-  }
   const bool suggests_torch = run.runs == kTorchConvolution;
   const std::array<int8_t, 2> candidates{run.runs,
                                          suggests_torch ? kCpuaccelConvolution : kTorchConvolution};
-  LearnedChoice* const choice = learned_choice(problem, candidates);
-  if (choice == nullptr) {
-    return;
-  }
-  if (const int chosen = choice->chosen(); chosen >= 0) {
-    run.runs = static_cast<ConvCandidate>(chosen);
-  } else if (may_try()) {
-    run.open = choice;
-  }
+  const auto found = learned(LearnedOp::convolution, at::kFloat, flags,
+                             {s.N, s.C / s.groups, s.OC, s.groups, s.pixels(), s.taps()},
+                             multiply_adds(s), candidates);
+  run.runs = static_cast<ConvCandidate>(found.candidate);
+  run.open = found.open;
 }
 
 std::optional<ConvRun> run_of(const at::Tensor& input, const at::Tensor& weight, const Bias& bias,
@@ -89,15 +76,11 @@ std::optional<ConvRun> run_of(const at::Tensor& input, const at::Tensor& weight,
 
 }  // namespace
 
-double ConvRun::multiply_adds() const {
-  return static_cast<double>(shape.N * shape.pixels()) * static_cast<double>(shape.OC) *
-         static_cast<double>(shape.C / shape.groups * shape.taps());
-}
-
 std::optional<ConvRun> convolution_run(const at::Tensor& input, const at::Tensor& weight,
                                        const Bias& bias, const ConvArguments& arguments) {
   auto found = run_of(input, weight, bias, arguments, false);
-  if (found && !convolutions_measured_here() && !cpuaccel_convolutions_only()) {
+  if (found && isa_usable(Isa::avx2) && !convolutions_measured_here() &&
+      !cpuaccel_convolutions_only()) {
     learn_kernel(*found);
   }
   return found;

@@ -22,8 +22,6 @@ struct ConvRun {
   ConvKernel kernel;  // cpuaccel's, whether it runs or not
   ConvCandidate runs = kTorchConvolution;
   LearnedChoice* open = nullptr;  // calls still learn which candidate is faster
-
-  double multiply_adds() const;
 };
 
 // nullopt: cpuaccel's kernels cannot compute it.

@@ -4,9 +4,11 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
-#include <utility>
+#include <initializer_list>
+#include <span>
 
 #include "base/isa.h"
 #include "base/learned_choice.h"
@@ -17,23 +19,38 @@ namespace cpuaccel::ops {
 // Ops with fewer multiply-adds do not learn: to look a choice up would take a part of their time.
 inline constexpr double kLeastLearnedWork = 131072;
 
-// Whether results of an op may come from a learned candidate, whose sums have another order.
-inline bool may_use_learned() {
-  return learning() && !at::globalContext().deterministicAlgorithms();
-}
+// What computes a call.
+struct Learned {
+  int candidate;
+  LearnedChoice* open = nullptr;  // calls still learn whether another candidate is faster
+};
 
-// In a parallel region, other threads would disturb the times.
-inline bool may_try() { return !at::in_parallel_region(); }
-
-// A problem under the conditions of this call.
-inline LearnedProblem learned_problem(LearnedOp op, at::ScalarType type, uint8_t flags) {
+// The candidate for a problem under the conditions of this call; `candidates`: the suggested one,
+// then the others. `work`: multiply-adds.
+inline Learned learned(LearnedOp op, at::ScalarType type, int flags,
+                       std::initializer_list<int64_t> sizes, double work,
+                       std::span<const int8_t> candidates) {
+  const int suggested = candidates.front();
+  // Sums of learned candidates have another order.
+  if (work < kLeastLearnedWork || !learning() || at::globalContext().deterministicAlgorithms()) {
+    return {suggested};
+  }
   LearnedProblem problem;
   problem.op = op;
   problem.type = static_cast<uint8_t>(type);
-  problem.flags = flags;
+  problem.flags = static_cast<uint8_t>(flags);
   problem.isa = static_cast<uint8_t>(best_isa());
   problem.threads = static_cast<uint16_t>(at::get_num_threads());
-  return problem;
+  std::ranges::transform(sizes, problem.sizes.begin(), size_step);
+  LearnedChoice* const choice = learned_choice(problem, candidates);
+  if (choice == nullptr) {
+    return {suggested};
+  }
+  if (const int chosen = choice->chosen(); chosen >= 0) {
+    return {chosen};
+  }
+  // In a parallel region, other threads would disturb the times.
+  return {suggested, at::in_parallel_region() ? nullptr : choice};
 }
 
 // run(candidate, is_probe) computes the op. Returns the result of the suggested candidate, and may

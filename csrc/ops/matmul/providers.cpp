@@ -150,22 +150,13 @@ bool onednn_takes(const MatmulCall& call) {
 #endif
 }
 
-ChosenProvider learned(Provider suggested, const Product& product) {
+ChosenProvider learned_provider(Provider suggested, const Product& product) {
   const MatmulCall& call = product.call;
   // A probe needs memory for another result.
   constexpr double kMostElements = 1 << 26;
-  const double results =
-      static_cast<double>(call.batch) * static_cast<double>(call.M) * static_cast<double>(call.N);
-  if (multiply_adds(call) < kLeastLearnedWork || results > kMostElements || !may_use_learned()) {
+  if (static_cast<double>(call.batch) * static_cast<double>(call.M) * static_cast<double>(call.N) >
+      kMostElements) {
     return {suggested};
-  }
-  const int flags = (call.batched ? 1 : 0) | (product.by_rows() ? 2 : 0) | (product.added ? 4 : 0) |
-                    (product.src.stride(-1) != 1 ? 8 : 0);
-  LearnedProblem problem =
-      learned_problem(LearnedOp::product, call.type, static_cast<uint8_t>(flags));
-  size_t at = 0;
-  for (const int64_t size : {call.M, call.K, call.N, call.batch}) {
-    problem.sizes[at++] = size_step(size);
   }
   std::array<int8_t, 3> candidates{static_cast<int8_t>(suggested)};
   size_t count = 1;
@@ -174,13 +165,12 @@ ChosenProvider learned(Provider suggested, const Product& product) {
       candidates[count++] = static_cast<int8_t>(other);
     }
   }
-  LearnedChoice* const choice = learned_choice(problem, {candidates.data(), count});
-  if (choice == nullptr) {
-    return {suggested};
-  }
-  const int chosen = choice->chosen();
-  return chosen >= 0 ? ChosenProvider{static_cast<Provider>(chosen)}
-                     : ChosenProvider{suggested, may_try() ? choice : nullptr};
+  const int flags = (call.batched ? 1 : 0) | (product.by_rows() ? 2 : 0) | (product.added ? 4 : 0) |
+                    (product.src.stride(-1) != 1 ? 8 : 0);
+  const auto found =
+      learned(LearnedOp::product, call.type, flags, {call.M, call.K, call.N, call.batch},
+              multiply_adds(call), {candidates.data(), count});
+  return {static_cast<Provider>(found.candidate), found.open};
 }
 
 }  // namespace
@@ -205,10 +195,10 @@ ChosenProvider choose_matmul_provider(const MatmulCall& call, const at::Tensor& 
   const Product product{call, src, weights, added};
   const MatmulRow* const row = row_of(call);
   if (row == nullptr) {
-    return learned(Provider::intree, product);
+    return learned_provider(Provider::intree, product);
   }
   const Provider provider = unless_excepted(row->provider, product);
-  return row->measured_here ? ChosenProvider{provider} : learned(provider, product);
+  return row->measured_here ? ChosenProvider{provider} : learned_provider(provider, product);
 }
 
 }  // namespace cpuaccel::ops
