@@ -106,14 +106,16 @@ def test_a_collective_that_writes_a_weight_is_noticed(name: str, mode: Any) -> N
 
 
 def _allocated_again(weight: Tensor, elsewhere: list[Tensor]) -> None:
-    """Frees the weight's memory and fills new memory, as FSDP does; the version stays."""
+    """Frees the weight's memory and fills other memory, as FSDP does; the version stays."""
     values = weight.clone()
     storage = weight.untyped_storage()
-    size = storage.nbytes()
+    size, before = storage.nbytes(), storage.data_ptr()
     with torch.autograd._unsafe_preserve_version_counter(weight):
-        storage.resize_(0)
-        elsewhere.append(torch.empty_like(values))  # takes the memory that was freed
-        storage.resize_(size)
+        while storage.data_ptr() == before:
+            storage.resize_(0)
+            # Takes the memory that was freed, or other free memory.
+            elsewhere.append(torch.empty_like(values))
+            storage.resize_(size)
         weight.copy_(values)
 
 
