@@ -2,7 +2,9 @@
 
 #include <array>
 #include <atomic>
-#include <memory>
+#include <list>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/amx.h"
@@ -46,8 +48,16 @@ struct CpuNames {
   std::string vendor, core;
 };
 
-// Null: those of this CPU. Replaced ones stay, because callers may hold their texts.
+// Null: those of this CPU.
 std::atomic<const CpuNames*> g_other_names{nullptr};
+
+// All that set_cpu_names() was given. Replaced ones stay, because callers may hold their texts.
+const CpuNames* keep(CpuNames names) {
+  static std::mutex mutex;
+  static std::list<CpuNames> kept;
+  const std::scoped_lock lock(mutex);
+  return &kept.emplace_back(std::move(names));
+}
 
 const CpuNames& names() {
   static const CpuNames here{ask_vendor(), ask_core()};
@@ -131,10 +141,8 @@ const std::string& cpu_core() { return names().core; }
 
 void set_cpu_names(std::string vendor, std::string core) {
   const bool is_this_cpu = vendor.empty();
-  g_other_names.store(
-      is_this_cpu ? nullptr
-                  : std::make_unique<CpuNames>(std::move(vendor), std::move(core)).release(),
-      std::memory_order_release);
+  g_other_names.store(is_this_cpu ? nullptr : keep({std::move(vendor), std::move(core)}),
+                      std::memory_order_release);
 }
 
 }  // namespace cpuaccel
