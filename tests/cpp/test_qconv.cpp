@@ -161,7 +161,13 @@ TEST_P(QconvTest, LowSources) {
             Case{{12, 8, 1, 3, 3, 1, 1, 1, 1}, 1, 4, 150},
             Case{{3, 8, 1, 3, 3, 2, 2, 1, 1}, 2, 7, 301},
             Case{{8, 8, 1, 3, 3, 1, 1, 2, 2, 2, 2}, 1, 9, 90},
-            Case{{8, 8, 1, 1, 1, 3, 3}, 1, 4, 333}}) {
+            Case{{8, 8, 1, 1, 1, 3, 3}, 1, 4, 333},
+            // Groups of whole blocks, with a rest of channels, and several in a block.
+            Case{{96, 96, 6, 3, 3, 1, 1, 1, 1}, 1, 9, 11},
+            Case{{72, 60, 3, 3, 3, 2, 2, 1, 1}, 2, 9, 11},
+            Case{{30, 30, 3, 3, 3, 1, 1, 1, 1}, 1, 9, 11}, Case{{60, 64, 4}, 70, 1, 1},
+            Case{{32, 32, 8, 3, 3, 1, 1, 1, 1}, 1, 9, 11},
+            Case{{48, 48, 6, 3, 3, 2, 2, 1, 1}, 1, 9, 70}}) {
         Case given = c;
         given.src_zero_point = zero_point;
         SCOPED_TRACE(testing::Message() << "one of " << one_of << ", zero point " << zero_point
@@ -315,7 +321,9 @@ TEST_P(QconvCutTest, IsExactWithLowSources) {
     for (const Case& c :
          {Case{{64, 40}, 70, 1, 1, 60}, Case{{43, 17}, 5, 1, 1}, Case{{1030, 9}, 3, 1, 1, 200},
           Case{{768, 300}, 2, 1, 1, 7}, Case{{33, 24, 1, 3, 3, 1, 1, 1, 1}, 2, 9, 11, 77},
-          Case{{3, 32, 1, 7, 7, 2, 2, 3, 3}, 1, 21, 23, 9}}) {
+          Case{{3, 32, 1, 7, 7, 2, 2, 3, 3}, 1, 21, 23, 9},
+          Case{{96, 96, 6, 3, 3, 1, 1, 1, 1}, 1, 9, 11, 5},
+          Case{{60, 80, 2, 3, 3, 1, 1, 1, 1}, 1, 9, 11, 130}}) {
       SCOPED_TRACE(testing::Message()
                    << "one of " << one_of << ", " << c.shape.IC << "->" << c.shape.OC);
       check(c, qconv_x86_avx2, DataType::u8, random_, GetParam(),

@@ -65,6 +65,10 @@ struct Avx2 {
   CPUACCEL_INLINE static Int pick_dwords(Int values, Int picks) {
     return _mm256_castps_si256(_mm256_permutevar_ps(_mm256_castsi256_ps(values), picks));
   }
+  // The values of lanes in which a and b are equal, 0 in the other lanes.
+  CPUACCEL_INLINE static Int where_equal(Int a, Int b, Int values) {
+    return _mm256_and_si256(_mm256_cmpeq_epi32(a, b), values);
+  }
   // The first `count` floats, 0 in the other lanes.
   CPUACCEL_INLINE static Float load_floats(const float* from, int64_t count) {
     if (count >= kLanes) [[likely]] {

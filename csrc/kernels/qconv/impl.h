@@ -121,7 +121,7 @@ struct QconvLoop {
       add_rest<kPixels, kWide>(pixel, v, acc);
     }
     if constexpr (requires { V::kHasExcess; }) {
-      add_excess<kPixels, kWide>(pixel, v, acc);
+      add_excess<kPixels, kWide, kSeveralGroups>(pixel, v, group_dwords, acc);
     }
     finish<kPixels, kWide>(pixel, v, acc);
   }
@@ -235,9 +235,10 @@ struct QconvLoop {
     }
   }
 
-  // Adds the products of the excess that was removed from the sources.
-  template <int kPixels, int kWide>
-  CPUACCEL_INLINE void add_excess(int64_t pixel, int64_t v, Int* acc) const {
+  // Adds the products of the excess that was removed from the sources. `group_dwords`: see tile().
+  template <int kPixels, int kWide, bool kSeveralGroups>
+  CPUACCEL_INLINE void add_excess(int64_t pixel, int64_t v, const Int* group_dwords,
+                                  Int* acc) const {
     const int8_t* w[kWide];
 #pragma GCC unroll 4
     for (int j = 0; j < kWide; ++j) {
@@ -246,10 +247,14 @@ struct QconvLoop {
 #pragma GCC unroll 8
     for (int p = 0; p < kPixels; ++p) {
       for (int32_t i = panel.excess_first[pixel + p]; i < panel.excess_first[pixel + p + 1]; ++i) {
-        const auto [tap, step, four] = panel.excess[i];
-        const Int bytes = V::set1(static_cast<int32_t>(four));
+        const auto [tap, at, four] = panel.excess[i];
+        const int32_t step = kSeveralGroups ? at % static_cast<int32_t>(layout.steps) : at;
 #pragma GCC unroll 4
         for (int j = 0; j < kWide; ++j) {
+          Int bytes = V::set1(static_cast<int32_t>(four));
+          if constexpr (kSeveralGroups) {
+            bytes = V::where_equal(group_dwords[j], V::set1(at - step), bytes);
+          }
           Int& sum = acc[j * kPixels + p];
           sum =
               dot_bytes(sum, bytes, V::load(w[j] + (tap * layout.steps + step) * kQconvBlock * 4));

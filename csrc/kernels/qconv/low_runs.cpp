@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "kernels/qconv/runs.h"
 #include "kernels/round_up.h"
@@ -57,13 +58,22 @@ uint32_t excess_of(const uint8_t* four) {
   return result;
 }
 
-int64_t run_bytes(const QconvLayout& layout) { return layout.steps * 4; }
+// Groups of four bytes of a run and part.
+int64_t part_fours(const QconvLayout& layout) {
+  return layout.several_groups ? layout.part_inputs / 4 : layout.steps;
+}
+
+// Bytes of a run that all parts multiply.
+int64_t used_bytes(const QconvLayout& layout) {
+  return (layout.parts - 1) * layout.part_inputs +
+         (layout.several_groups ? layout.part_inputs : layout.run);
+}
 
 // Maximum number of excess entries. An entry costs as much as a step of one pixel of a tile, or
 // somewhat more; low runs save a third of that.
 int64_t most_excess(const QconvLayout& layout) {
   constexpr int64_t kOneOf = 8;
-  return layout.taps * layout.steps * kQconvPanel / kOneOf + kQconvPanel;
+  return layout.parts * layout.taps * part_fours(layout) * kQconvPanel / kOneOf + kQconvPanel;
 }
 
 int64_t entries(const QconvLayout& layout) { return layout.taps * kQconvPanel; }
@@ -77,8 +87,8 @@ bool wants_low_runs(const QconvWeights& weights, [[maybe_unused]] QconvFunction*
   constexpr int64_t kMostBytes = 4 << 20;  // for the runs of a panel
   constexpr int64_t kFewChannels = 8;
   const QconvLayout& layout = weights.layout;
-  return function == qconv_x86_avx2 && layout.parts == 1 && !layout.several_groups &&
-         layout.part_outputs >= kFewChannels && entries(layout) * run_bytes(layout) <= kMostBytes;
+  return function == qconv_x86_avx2 && layout.part_outputs >= kFewChannels &&
+         entries(layout) * qconv_reach(layout) <= kMostBytes;
 #else
   static_cast<void>(weights);
   return false;
@@ -88,8 +98,9 @@ bool wants_low_runs(const QconvWeights& weights, [[maybe_unused]] QconvFunction*
 int64_t QconvLowRuns::room(const QconvLayout& layout) {
   return ScratchArrays::room<const uint8_t*>(entries(layout)) +
          ScratchArrays::room<QconvExcess>(most_excess(layout)) +
-         ScratchArrays::room<int32_t>(kFirsts) + ScratchArrays::room<uint8_t>(kMarks) +
-         ScratchArrays::room<uint8_t>(entries(layout) * run_bytes(layout));
+         ScratchArrays::room<int32_t>(layout.parts * kFirsts) +
+         ScratchArrays::room<HighRun>(entries(layout)) + ScratchArrays::room<uint8_t>(kMarks) +
+         ScratchArrays::room<uint8_t>(entries(layout) * qconv_reach(layout));
 }
 
 QconvLowRuns::QconvLowRuns(const QconvCall& call, ScratchArrays& memory)
@@ -97,40 +108,45 @@ QconvLowRuns::QconvLowRuns(const QconvCall& call, ScratchArrays& memory)
       layout_(call.weights->layout),
       whole_table_(memory.take<const uint8_t*>(entries(layout_))),
       excess_(memory.take<QconvExcess>(most_excess(layout_))),
-      first_(memory.take<int32_t>(kFirsts)),
+      first_(memory.take<int32_t>(layout_.parts * kFirsts)),
+      high_runs_(memory.take<HighRun>(entries(layout_))),
       marks_(memory.take<uint8_t>(kMarks)),
-      low_runs_(memory.take<uint8_t>(entries(layout_) * run_bytes(layout_))) {}
+      low_runs_(memory.take<uint8_t>(entries(layout_) * qconv_reach(layout_))) {}
 
 void QconvLowRuns::cut(const uint8_t** table, QconvPanel& panel) {
-  panel.excess_first = nullptr;
+  is_low_ = false;
   panel.whole_runs = table;
+  high_count_ = 0;
   // Padding bytes are the zero point.
-  if (!mark(panel) && call_.src_zero_point <= kLow) {
-    std::fill(first_, first_ + kFirsts, 0);
-  } else if (!find_excess(table, panel.pixels)) {
+  if (mark(panel) || call_.src_zero_point > kLow) {
+    find_high_runs(table, panel.pixels);
+  }
+  if (high_count_ == 0) {
+    std::fill_n(first_, layout_.parts * kFirsts, 0);
+  } else if (!find_excess(panel.pixels)) {
     return;
   }
-  panel.excess_first = first_;
-  panel.excess = excess_;
-  if (first_[panel.pixels] == 0) {
+  is_low_ = true;
+  if (high_count_ == 0) {
     return;
   }
   std::copy_n(table, entries(layout_), whole_table_);
   panel.whole_runs = whole_table_;
+  const int64_t bytes = qconv_reach(layout_);
   uint8_t* copy = low_runs_;
-  for (int64_t pixel = 0; pixel < panel.pixels; ++pixel) {
-    for (int32_t i = first_[pixel]; i < first_[pixel + 1]; ++i) {
-      const int32_t tap = excess_[i].tap;
-      if (i > first_[pixel] && excess_[i - 1].tap == tap) {
-        continue;
-      }
-      const uint8_t*& run = table[tap * kQconvPanel + pixel];
-      std::transform(run, run + run_bytes(layout_), copy,
+  for (const HighRun& high : std::span(high_runs_, static_cast<size_t>(high_count_))) {
+    if (high.has_excess) {
+      std::transform(high.run, high.run + bytes, copy,
                      [](uint8_t byte) { return std::min(byte, kLow); });
-      run = copy;
-      copy += run_bytes(layout_);
+      table[high.tap * kQconvPanel + high.pixel] = copy;
+      copy += bytes;
     }
   }
+}
+
+void QconvLowRuns::select(int64_t part, QconvPanel& panel) const {
+  panel.excess_first = is_low_ ? first_ + part * kFirsts : nullptr;
+  panel.excess = excess_;
 }
 
 // Marks the source blocks in the range of the panel's runs that have bytes above 127. Overlapping
@@ -190,39 +206,53 @@ void QconvLowRuns::mark_bytes(const uint8_t* begin, const uint8_t* end) {
 }
 
 bool QconvLowRuns::may_be_high(const uint8_t* run) const {
+  const int64_t bytes = used_bytes(layout_);
   if (run < marked_.begin || run >= marked_.end) {
-    return any_above_low(run, layout_.run);  // a copied run, or nothing is marked
+    return any_above_low(run, bytes);  // a copied run, or nothing is marked
   }
   const int64_t first = (run - marked_.begin) / kBlock;
-  const int64_t last = (run + layout_.run - 1 - marked_.begin) / kBlock;
+  const int64_t last = (run + bytes - 1 - marked_.begin) / kBlock;
   return any_above_low(marks_ + first, last - first + 1);
 }
 
-// Collects the excess. Returns false as soon as there is too much.
-bool QconvLowRuns::find_excess(const uint8_t* const* table, int64_t count) {
-  const int64_t steps_of_a_pixel = layout_.taps * layout_.steps;
-  int32_t found = 0;
-  for (int64_t pixel = 0; pixel < count; ++pixel) {
-    first_[pixel] = found;
-    for (int64_t tap = 0; tap < layout_.taps; ++tap) {
+void QconvLowRuns::find_high_runs(const uint8_t* const* table, int64_t count) {
+  for (int32_t pixel = 0; pixel < count; ++pixel) {
+    for (int32_t tap = 0; tap < layout_.taps; ++tap) {
       const uint8_t* const run = table[tap * kQconvPanel + pixel];
-      if (!may_be_high(run)) {
-        continue;
+      if (may_be_high(run)) {
+        high_runs_[high_count_++] = {run, pixel, tap, false};
       }
-      for (int64_t step = 0; step < layout_.steps; ++step) {
+    }
+  }
+}
+
+// Collects the excess of `count` pixels. Returns false as soon as there is too much.
+bool QconvLowRuns::find_excess(int64_t count) {
+  const int64_t fours = part_fours(layout_), fours_of_a_pixel = layout_.taps * fours;
+  int32_t found = 0;
+  for (int64_t part = 0; part < layout_.parts; ++part) {
+    int32_t* const first = first_ + part * kFirsts;
+    int64_t next = 0;  // pixel
+    for (HighRun& high : std::span(high_runs_, static_cast<size_t>(high_count_))) {
+      for (; next <= high.pixel; ++next) {
+        first[next] = found;
+      }
+      const uint8_t* const run = high.run + part * layout_.part_inputs;
+      for (int64_t step = 0; step < fours; ++step) {
         const uint32_t bytes = excess_of(run + step * 4);
         if (bytes == 0) {
           continue;
         }
-        // At most one of eight steps, plus kQconvTallest.
-        if (8 * (found - kQconvTallest) > (pixel + 1) * steps_of_a_pixel) {
+        // At most one of eight, plus kQconvTallest.
+        if (8 * (found - kQconvTallest) > (part * count + next) * fours_of_a_pixel) {
           return false;
         }
-        excess_[found++] = {static_cast<int32_t>(tap), static_cast<int32_t>(step), bytes};
+        excess_[found++] = {high.tap, static_cast<int32_t>(step), bytes};
+        high.has_excess = true;
       }
     }
+    std::fill(first + next, first + kFirsts, found);
   }
-  std::fill(first_ + count, first_ + kFirsts, found);
   return true;
 }
 

@@ -91,6 +91,9 @@ void qconv(const QconvCall& call, QconvFunction* function) {
       }
     };
     const auto run_blocks = [&](int64_t first, int64_t count) {
+      if (low_runs) {
+        low_runs->select(panel.part, panel);
+      }
       panel.block = first;
       panel.blocks = count;
       function(call, panel);

@@ -125,7 +125,7 @@ struct QconvCall {
 // seven bits ensure that, except for values beyond the calibrated range. An entry holds what four
 // bytes of a run have above 127.
 struct QconvExcess {
-  int32_t tap, step;
+  int32_t tap, step;  // if several groups share a block, `step` counts the fours of all of them
   uint32_t bytes;
 };
 

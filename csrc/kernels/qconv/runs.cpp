@@ -8,15 +8,14 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Bytes read from a run's start: all parts, and all four bytes of the last step.
-int64_t reach_of(const QconvLayout& layout) {
-  return (layout.parts - 1) * layout.part_inputs +
-         std::max<int64_t>(layout.steps * 4, layout.several_groups ? kQconvBlock : 0);
-}
-
 int64_t entries(const QconvLayout& layout) { return layout.taps * kQconvPanel; }
 
 }  // namespace
+
+int64_t qconv_reach(const QconvLayout& layout) {
+  return (layout.parts - 1) * layout.part_inputs +
+         std::max<int64_t>(layout.steps * 4, layout.several_groups ? kQconvBlock : 0);
+}
 
 bool qconv_is_dense_1x1(const QconvShape& s) {
   return s.KH == 1 && s.KW == 1 && s.SH == 1 && s.SW == 1 && s.PH == 0 && s.PW == 0;
@@ -24,8 +23,8 @@ bool qconv_is_dense_1x1(const QconvShape& s) {
 
 int64_t QconvRuns::room(const QconvLayout& layout) {
   return ScratchArrays::room<const uint8_t*>(entries(layout)) +
-         ScratchArrays::room<uint8_t>(reach_of(layout)) +
-         ScratchArrays::room<uint8_t>(entries(layout) * reach_of(layout));
+         ScratchArrays::room<uint8_t>(qconv_reach(layout)) +
+         ScratchArrays::room<uint8_t>(entries(layout) * qconv_reach(layout));
 }
 
 QconvRuns::QconvRuns(const QconvCall& call, ScratchArrays& memory)
@@ -33,7 +32,7 @@ QconvRuns::QconvRuns(const QconvCall& call, ScratchArrays& memory)
       shape_(call.weights->shape),
       layout_(call.weights->layout),
       src_end_(call.src + call.N * call.IH * call.IW * shape_.IC),
-      reach_(reach_of(layout_)),
+      reach_(qconv_reach(layout_)),
       columns_(layout_.merged_row ? shape_.KW : 1),
       dense_1x1_(qconv_is_dense_1x1(shape_)),
       table_(memory.take<const uint8_t*>(entries(layout_))),

@@ -12,6 +12,9 @@ namespace cpuaccel::kernels {
 // Whether the convolution has one tap, at every pixel of the source.
 bool qconv_is_dense_1x1(const QconvShape& shape);
 
+// Bytes that tiles may read from a run's start: all parts, and all four bytes of the last step.
+int64_t qconv_reach(const QconvLayout& layout);
+
 // The table of runs, with memory for runs that must be copied because of padding or the end of the
 // source.
 class QconvRuns {
@@ -36,7 +39,7 @@ class QconvRuns {
   const QconvShape& shape_;
   const QconvLayout& layout_;
   const uint8_t* src_end_;
-  int64_t reach_;    // bytes that a tile may read from a run's start
+  int64_t reach_;    // qconv_reach()
   int64_t columns_;  // image columns in a run
   bool dense_1x1_;
   const uint8_t** table_;
