@@ -288,17 +288,17 @@ TEST_P(QconvTest, ExtremeValuesDoNotSaturate) {
 }
 
 #if defined(CPUACCEL_X86_KERNELS)
-class QconvCutTest : public testing::TestWithParam<QconvForm> {
+class QconvFormTest : public testing::TestWithParam<QconvForm> {
  protected:
   void SetUp() override {
     if (!isa_usable(Isa::avx2)) {
-      GTEST_SKIP() << "only the AVX2 kernel takes cut weights, and this CPU has no AVX2";
+      GTEST_SKIP() << "only the AVX2 kernel takes such weights, and this CPU has no AVX2";
     }
   }
   std::mt19937 random_{11};
 };
 
-TEST_P(QconvCutTest, IsExact) {
+TEST_P(QconvFormTest, IsExact) {
   for (const DataType type : {DataType::u8, DataType::f32}) {
     for (const int64_t IC : {3, 16, 33, 260}) {
       for (const int64_t OC : {8, 16, 40, 64, 100}) {
@@ -316,7 +316,7 @@ TEST_P(QconvCutTest, IsExact) {
 }
 
 // Large weights, large values of src, and both at the same position.
-TEST_P(QconvCutTest, IsExactWithLowSources) {
+TEST_P(QconvFormTest, IsExactWithLowSources) {
   for (const unsigned one_of : {0u, 5000u, 300u, 40u, 2u}) {
     for (const Case& c :
          {Case{{64, 40}, 70, 1, 1, 60}, Case{{43, 17}, 5, 1, 1}, Case{{1030, 9}, 3, 1, 1, 200},
@@ -332,7 +332,7 @@ TEST_P(QconvCutTest, IsExactWithLowSources) {
   }
 }
 
-TEST_P(QconvCutTest, TakesTheLargestSources) {
+TEST_P(QconvFormTest, TakesTheLargestSources) {
   // Channels of several chunks, because a few pixels are split by chunks.
   const QconvShape shape{128, 640};
   const GuardedVector<float> scales(640, 1.0f), bias(640, 0.0f);
@@ -347,7 +347,8 @@ TEST_P(QconvCutTest, TakesTheLargestSources) {
     }
     const auto packed = qconv_pack(shape, weights.data(), GetParam());
     ASSERT_EQ(packed.form, GetParam());
-    ASSERT_FALSE(packed.rest.places.empty());
+    EXPECT_EQ(packed.rest.places.empty(), GetParam() != QconvForm::pairs);
+    EXPECT_EQ(packed.order.steps.empty(), GetParam() != QconvForm::matched);
     EXPECT_GT(packed.bytes, qconv_packed_bytes(shape));
     for (const int64_t pixels : {1, 16}) {
       for (const uint8_t source : {uint8_t{127}, uint8_t{128}, uint8_t{255}}) {
@@ -372,25 +373,26 @@ TEST_P(QconvCutTest, TakesTheLargestSources) {
   }
 }
 
-TEST_P(QconvCutTest, LeavesWhatHasManyLargeWeights) {
+TEST_P(QconvFormTest, LeavesWhatHasManyLargeWeights) {
   const QconvShape shape{64, 32};
   const GuardedVector<int8_t> weights(64 * 32, -128);
   EXPECT_EQ(qconv_pack(shape, weights.data(), GetParam()).form, QconvForm::whole);
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, QconvCutTest, testing::Values(QconvForm::pairs, QconvForm::fours),
+INSTANTIATE_TEST_SUITE_P(Forms, QconvFormTest,
+                         testing::Values(QconvForm::pairs, QconvForm::matched),
                          [](const auto& form) {
-                           return form.param == QconvForm::pairs ? "pairs" : "fours";
+                           return form.param == QconvForm::pairs ? "pairs" : "matched";
                          });
 
-TEST(QconvForms, PairsWithALargeRestAreFours) {
+TEST(QconvForms, PairsWithALargeRestAreMatched) {
   std::mt19937 random(12);
   const QconvShape shape{64, 64};
   const auto form = [&](float deviation) {
     return qconv_pack(shape, bell_shaped(random, 64 * 64, deviation).data(), QconvForm::pairs).form;
   };
   EXPECT_EQ(form(20.0f), QconvForm::pairs);
-  EXPECT_EQ(form(40.0f), QconvForm::fours);
+  EXPECT_EQ(form(40.0f), QconvForm::matched);
   EXPECT_EQ(form(1000.0f), QconvForm::whole);
 }
 #endif

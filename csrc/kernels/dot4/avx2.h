@@ -196,9 +196,9 @@ struct Avx2Dot4 : Avx2 {
   }
 };
 
-// For weights of qconv's form `fours`, if source bytes may exceed 127.
-struct Avx2Dot4Rest : Avx2Dot4 {
-  static constexpr bool kHasRest = true;
+// For weights of qconv's form `matched`, if source bytes may exceed 127.
+struct Avx2Dot4Matched : Avx2Dot4 {
+  static constexpr bool kMatched = true;
 };
 
 // For instructions that multiply bytes without widening: one part, all four bytes.
@@ -227,15 +227,23 @@ struct Avx2Low : Avx2Short {
   static constexpr bool kHasExcess = true;
 };
 
-// The same for weights of the forms `pairs` and `fours`: the products of two steps fit 16 bits as
-// one sum, which is widened once.
+// The same if the products of two steps fit 16 bits as one sum, which is widened once.
 struct Avx2LowTwo : Avx2Low {
-  static constexpr bool kHasRest = true;
   static constexpr bool kTwoSteps = true;
   CPUACCEL_INLINE static Int dot_two(Int acc, const Int taps[2], const Int weights[2]) {
     return add_widened(acc, _mm256_add_epi16(_mm256_maddubs_epi16(taps[0], weights[0]),
                                              _mm256_maddubs_epi16(taps[1], weights[1])));
   }
+};
+
+// For weights of qconv's form `pairs`, of which any two steps fit.
+struct Avx2LowPairs : Avx2LowTwo {
+  static constexpr bool kHasRest = true;
+};
+
+// For weights of qconv's form `matched`, of which two neighboring steps fit if they are a pair.
+struct Avx2LowMatched : Avx2LowTwo {
+  static constexpr bool kMatched = true;
 };
 
 }  // namespace

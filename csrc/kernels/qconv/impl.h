@@ -10,6 +10,7 @@
 
 #include "kernels/conv_activation.h"
 #include "kernels/qconv/qconv.h"
+#include "kernels/qconv/steps.h"
 #include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
@@ -38,11 +39,9 @@ struct QconvLoop {
   template <int kPixels, int kWide, bool kSeveralGroups>
   void tile(int64_t pixel, int64_t v) const {
     Int acc[kWide * kPixels];
-    const int8_t* w[kWide];
     const int32_t* sums = call.weights->sums(panel.part);
 #pragma GCC unroll 4
     for (int j = 0; j < kWide; ++j) {
-      w[j] = kWide <= kVectors ? weights(v) + j * kBytes : weights(v + j);
       const Int start = V::multiply(V::set1(V::kSourceOffset - call.src_zero_point),
                                     V::load(sums + (v + j) * kLanes));
 #pragma GCC unroll 8
@@ -50,9 +49,8 @@ struct QconvLoop {
         acc[j * kPixels + i] = start;
       }
     }
-    const int64_t channel = panel.part * layout.part_inputs;
     // For each lane, the index of its group's first dword in the 16 bytes of four or two groups.
-    Int group_dwords[kWide];
+    [[maybe_unused]] Int group_dwords[kWide];
     if constexpr (kSeveralGroups) {
       const int64_t group = layout.run / 4;  // dwords of a group
       alignas(kBytes) int32_t picks[kLanes];
@@ -64,6 +62,30 @@ struct QconvLoop {
         group_dwords[j] = V::load(picks);
       }
     }
+    if constexpr (requires { V::kMatched; }) {
+      qconv_matched_steps<V, kPixels, kWide>(call, panel, pixel, v, acc);
+    } else {
+      all_steps<kPixels, kWide, kSeveralGroups>(pixel, v, group_dwords, acc);
+    }
+    if constexpr (requires { V::kHasRest; }) {
+      add_rest<kPixels, kWide>(pixel, v, acc);
+    }
+    if constexpr (requires { V::kHasExcess; }) {
+      add_excess<kPixels, kWide, kSeveralGroups>(pixel, v, group_dwords, acc);
+    }
+    finish<kPixels, kWide>(pixel, v, acc);
+  }
+
+  // Adds all steps in order. `group_dwords`: see tile().
+  template <int kPixels, int kWide, bool kSeveralGroups>
+  CPUACCEL_INLINE void all_steps(int64_t pixel, int64_t v, const Int* group_dwords,
+                                 Int* acc) const {
+    const int8_t* w[kWide];
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      w[j] = kWide <= kVectors ? weights(v) + j * kBytes : weights(v + j);
+    }
+    const int64_t channel = panel.part * layout.part_inputs;
     for (int64_t tap = 0; tap < layout.taps; ++tap) {
       const uint8_t* run[kPixels];
 #pragma GCC unroll 8
@@ -79,51 +101,24 @@ struct QconvLoop {
             sources[i] = V::load_steps(run[i] + step * 4);
           }
           steps_from<0, kPixels, kWide>(sources, w, acc);
-#pragma GCC unroll 4
-          for (int j = 0; j < kWide; ++j) {
-            w[j] += V::kSteps * kQconvBlock * 4;
-          }
+          advance<kWide>(w, V::kSteps);
         }
       }
       if constexpr (requires { V::kTwoSteps; } && !kSeveralGroups) {
         for (; step + 2 <= layout.steps; step += 2) {
-          two_steps<kPixels, kWide>(run, step, w, acc);
+          qconv_two_steps<V, kPixels, kWide>(run, step * 4, step * 4 + 4, w, acc);
+          advance<kWide>(w, 2);
         }
       }
       for (; step < layout.steps; ++step) {
-        Int step_weights[kWide][kParts];
-#pragma GCC unroll 4
-        for (int j = 0; j < kWide; ++j) {
-          V::expand_weights(V::load(w[j]), step_weights[j]);
-          w[j] += kQconvBlock * 4;
+        if constexpr (kSeveralGroups) {
+          step_of_groups<kPixels, kWide>(run, step, group_dwords, w, acc);
+        } else {
+          qconv_one_step<V, kPixels, kWide>(run, step * 4, w, acc);
         }
-#pragma GCC unroll 8
-        for (int i = 0; i < kPixels; ++i) {
-          Int bytes[kParts];
-          if constexpr (!kSeveralGroups) {
-            V::expand(V::broadcast4(run[i] + step * 4), bytes);
-          }
-#pragma GCC unroll 4
-          for (int j = 0; j < kWide; ++j) {
-            if constexpr (kSeveralGroups) {
-              const Int picks = V::add(group_dwords[j], V::set1(static_cast<int32_t>(step)));
-              V::expand(V::pick_dwords(V::broadcast16(run[i]), picks), bytes);
-            }
-#pragma GCC unroll 4
-            for (int p = 0; p < kParts; ++p) {
-              acc[j * kPixels + i] = V::dot(acc[j * kPixels + i], bytes[p], step_weights[j][p]);
-            }
-          }
-        }
+        advance<kWide>(w, 1);
       }
     }
-    if constexpr (requires { V::kHasRest; }) {
-      add_rest<kPixels, kWide>(pixel, v, acc);
-    }
-    if constexpr (requires { V::kHasExcess; }) {
-      add_excess<kPixels, kWide, kSeveralGroups>(pixel, v, group_dwords, acc);
-    }
-    finish<kPixels, kWide>(pixel, v, acc);
   }
 
   // Computes one pixel, for which reading the weights dominates the time: kWide vectors of channels
@@ -185,24 +180,35 @@ struct QconvLoop {
   static constexpr bool kReadsInTurn =
       kParts == 1 && V::kSteps == 1 && !requires { V::kHasRest; } && !requires { V::kHasExcess; };
 
-  // Computes `step` and the next step; advances `w` by both.
-  template <int kPixels, int kWide>
-  CPUACCEL_INLINE void two_steps(const uint8_t* const* run, int64_t step, const int8_t** w,
-                                 Int* acc) const {
-    Int step_weights[kWide][2];
+  template <int kWide>
+  CPUACCEL_INLINE static void advance(const int8_t** w, int64_t steps) {
 #pragma GCC unroll 4
     for (int j = 0; j < kWide; ++j) {
-      step_weights[j][0] = V::load(w[j]);
-      step_weights[j][1] = V::load(w[j] + kQconvBlock * 4);
-      w[j] += 2 * kQconvBlock * 4;
+      w[j] += steps * kQconvBlock * 4;
+    }
+  }
+
+  // Computes a step of which each lane multiplies the bytes of its own group.
+  template <int kPixels, int kWide>
+  CPUACCEL_INLINE void step_of_groups(const uint8_t* const* run, int64_t step,
+                                      const Int* group_dwords, const int8_t* const* w,
+                                      Int* acc) const {
+    Int step_weights[kWide][kParts];
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      V::expand_weights(V::load(w[j]), step_weights[j]);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < kPixels; ++i) {
-      const Int bytes[2] = {V::broadcast4(run[i] + step * 4), V::broadcast4(run[i] + step * 4 + 4)};
 #pragma GCC unroll 4
       for (int j = 0; j < kWide; ++j) {
-        Int& sum = acc[j * kPixels + i];
-        sum = V::dot_two(sum, bytes, step_weights[j]);
+        const Int picks = V::add(group_dwords[j], V::set1(static_cast<int32_t>(step)));
+        Int bytes[kParts];
+        V::expand(V::pick_dwords(V::broadcast16(run[i]), picks), bytes);
+#pragma GCC unroll 4
+        for (int p = 0; p < kParts; ++p) {
+          acc[j * kPixels + i] = V::dot(acc[j * kPixels + i], bytes[p], step_weights[j][p]);
+        }
       }
     }
   }
@@ -235,6 +241,16 @@ struct QconvLoop {
     }
   }
 
+  // Where the packed weights of vector v have a run's step.
+  CPUACCEL_INLINE int64_t place_of(int64_t v, int64_t tap, int64_t step) const {
+    if constexpr (requires { V::kMatched; }) {
+      const int64_t block = panel.part * layout.part_blocks() + v / kVectors;
+      return call.weights->order.places[(block * layout.taps + tap) * layout.steps + step];
+    } else {
+      return step;
+    }
+  }
+
   // Adds the products of the excess that was removed from the sources. `group_dwords`: see tile().
   template <int kPixels, int kWide, bool kSeveralGroups>
   CPUACCEL_INLINE void add_excess(int64_t pixel, int64_t v, const Int* group_dwords,
@@ -248,16 +264,18 @@ struct QconvLoop {
     for (int p = 0; p < kPixels; ++p) {
       for (int32_t i = panel.excess_first[pixel + p]; i < panel.excess_first[pixel + p + 1]; ++i) {
         const auto [tap, at, four] = panel.excess[i];
-        const int32_t step = kSeveralGroups ? at % static_cast<int32_t>(layout.steps) : at;
+        const int64_t step = kSeveralGroups ? at % layout.steps : at;
 #pragma GCC unroll 4
         for (int j = 0; j < kWide; ++j) {
           Int bytes = V::set1(static_cast<int32_t>(four));
           if constexpr (kSeveralGroups) {
-            bytes = V::where_equal(group_dwords[j], V::set1(at - step), bytes);
+            bytes =
+                V::where_equal(group_dwords[j], V::set1(static_cast<int32_t>(at - step)), bytes);
           }
           Int& sum = acc[j * kPixels + p];
+          const int64_t place = place_of(v + j, tap, step);
           sum =
-              dot_bytes(sum, bytes, V::load(w[j] + (tap * layout.steps + step) * kQconvBlock * 4));
+              dot_bytes(sum, bytes, V::load(w[j] + (tap * layout.steps + place) * kQconvBlock * 4));
         }
       }
     }

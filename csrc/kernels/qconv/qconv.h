@@ -54,14 +54,16 @@ struct QconvLayout {
 
 QconvLayout qconv_layout(const QconvShape& shape);
 
-// How the weights are split for vpmaddubsw, which adds two products of bytes in 16 bits. Only the
-// row x86_avx2 uses split weights: they keep its sums within 16 bits, and the remainders form a
-// rest of few steps (QconvRest).
-//   pairs   two neighboring weights of a step with the same sign add up to at most 128: 255 * 128
-//   fours   those of two steps, the 2i-th of a run and the next one, to at most 258: 127 * 258, for
-//           sources of seven bits; other sources multiply in 16 bits, as they do with `whole`
-//   whole   the original weights
-enum class QconvForm : uint8_t { whole, pairs, fours };
+// How the weights are packed for vpmaddubsw, which adds two products of bytes in 16 bits. Only the
+// row x86_avx2 uses forms that are not `whole`. They keep its sums within 16 bits:
+//   pairs    two neighboring weights of a step with the same sign add up to at most 128: 255 * 128.
+//            What is above is in a rest of few steps (QconvRest)
+//   matched  the steps of a run are in an order (QconvOrder) in which those of two neighboring
+//   steps
+//            add up to at most 258: 127 * 258, for sources of seven bits. Other sources multiply in
+//            16 bits, as they do with `whole`
+//   whole    all steps, in order
+enum class QconvForm : uint8_t { whole, pairs, matched };
 
 // The form to pass to qconv_pack() on this CPU.
 CPUACCEL_API QconvForm qconv_form();
@@ -77,6 +79,13 @@ struct QconvRest {
   AlignedBlock values;  // place, output channel, four source bytes
 };
 
+// The order of the steps within each block and tap.
+struct QconvOrder {
+  std::vector<uint16_t> steps;   // block, tap, place: the step that is packed there
+  std::vector<uint16_t> places;  // block, tap, step: where it is packed
+  std::vector<int32_t> paired;   // block, tap: the first places that form pairs, an even number
+};
+
 // Packed weights. Layout of the values: part, block, tap, step, output channel, four source bytes;
 // zero in the padding.
 struct QconvWeights {
@@ -85,7 +94,8 @@ struct QconvWeights {
   QconvForm form = QconvForm::whole;
   AlignedBlock values;        // int8
   AlignedBlock channel_sums;  // int32: sum of each output channel's weights, in whole blocks
-  QconvRest rest;             // for the forms `pairs` and `fours`
+  QconvRest rest;             // for the form `pairs`
+  QconvOrder order;           // for the form `matched`
   int64_t bytes = 0;
   int64_t magnitude = 0;  // bound of |acc|: 255 * max over channels of sum |weights|
 
@@ -105,9 +115,9 @@ CPUACCEL_API bool qconv_fits(const QconvShape& shape, const int8_t* weights);
 // Bytes of the packed weights of `shape` in the form `whole`.
 int64_t qconv_packed_bytes(const QconvShape& shape);
 
-// Packs weights: OC x IC/G x KH x KW. For `pairs`, `fours` is used instead if only that leaves a
-// small enough rest (kAttempts in weights.cpp). The weights stay `whole` if the rest would take
-// longer than it saves, or if several groups share a block.
+// Packs weights: OC x IC/G x KH x KW. For `pairs`, `matched` is used instead if only that leaves
+// few steps out (kAttempts in weights.cpp). The weights stay `whole` if neither does, if sums are
+// short, or if several groups share a block.
 CPUACCEL_API QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights,
                                      QconvForm form = QconvForm::whole);
 CPUACCEL_API void qconv_unpack(const QconvWeights& packed, int8_t* weights);

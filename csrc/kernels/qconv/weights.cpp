@@ -3,11 +3,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/huge_page_block.h"
+#include "kernels/qconv/match.h"
 #include "kernels/qconv/qconv.h"
 
 namespace cpuaccel::kernels {
@@ -80,28 +81,6 @@ void cut_pair(int8_t* pair, int8_t* rest) {
   }
 }
 
-// Moves what two neighboring weights of a step, and those of the next step, have above a sum of 258
-// to `rest`; the weights of each sign are summed separately. Takes at most 127 from a step, and as
-// much as possible from the first one.
-void cut_four(int8_t* pair, int8_t* rest) {
-  for (const int sign : {1, -1}) {
-    int over = -258;
-    for (const int64_t at : {int64_t{0}, int64_t{1}, kStepBytes, kStepBytes + 1}) {
-      over += std::max(0, sign * pair[at]);
-    }
-    for (const int64_t step : {int64_t{0}, kStepBytes}) {
-      int room = 127;
-      for (const int64_t at : {step, step + 1}) {
-        const int left = std::clamp(sign * pair[at], 0, std::max(0, std::min(over, room)));
-        rest[at] = static_cast<int8_t>(rest[at] + sign * left);
-        pair[at] = static_cast<int8_t>(pair[at] - sign * left);
-        over -= left;
-        room -= left;
-      }
-    }
-  }
-}
-
 // Split weights: the remaining values of all weights, and the rest.
 struct Cut {
   std::vector<int8_t> values;
@@ -109,7 +88,7 @@ struct Cut {
   std::vector<int8_t> rest_values;
 };
 
-Cut cut_weights(const QconvWeights& packed, QconvForm form) {
+Cut cut_weights(const QconvWeights& packed) {
   const auto& layout = packed.layout;
   const auto* from = reinterpret_cast<const int8_t*>(packed.values.get());
   Cut cut;
@@ -119,24 +98,16 @@ Cut cut_weights(const QconvWeights& packed, QconvForm form) {
     if (run % layout.taps == 0) {
       cut.rest.first.push_back(static_cast<int32_t>(cut.rest.places.size()));
     }
-    for (int64_t step = 0; step < layout.steps;) {
-      const int64_t steps = form == QconvForm::fours && step + 1 < layout.steps ? 2 : 1;
+    for (int64_t step = 0; step < layout.steps; ++step) {
       int8_t* const bytes = cut.values.data() + (run * layout.steps + step) * kStepBytes;
-      std::array<int8_t, 2 * kStepBytes> left{};
-      for (int64_t i = 0; i < kStepBytes; i += 2) {
-        if (form == QconvForm::pairs) {
-          cut_pair(bytes + i, left.data() + i);
-        } else if (steps == 2) {
-          cut_four(bytes + i, left.data() + i);
-        }
+      std::array<int8_t, kStepBytes> left{};
+      for (size_t i = 0; i < kStepBytes; i += 2) {
+        cut_pair(bytes + i, left.data() + i);
       }
-      for (const int8_t* of = left.data(); of < left.data() + steps * kStepBytes;
-           of += kStepBytes, ++step) {
-        if (std::any_of(of, of + kStepBytes, [](int8_t each) { return each != 0; })) {
-          cut.rest.places.push_back(
-              {static_cast<int32_t>(run % layout.taps), static_cast<int32_t>(step)});
-          cut.rest_values.insert(cut.rest_values.end(), of, of + kStepBytes);
-        }
+      if (std::any_of(left.begin(), left.end(), [](int8_t each) { return each != 0; })) {
+        cut.rest.places.push_back(
+            {static_cast<int32_t>(run % layout.taps), static_cast<int32_t>(step)});
+        cut.rest_values.insert(cut.rest_values.end(), left.begin(), left.end());
       }
     }
   }
@@ -144,47 +115,72 @@ Cut cut_weights(const QconvWeights& packed, QconvForm form) {
   return cut;
 }
 
-// Forms to try in order. An attempt succeeds if at most one of `one_of` steps is in the rest; a
-// step of the rest takes as long as three or more other steps. Trained weights often fit `pairs`,
-// which are good for all sources. Others use `fours`, with which sources of eight bits take 1.4
-// times as long. The last attempt accepts a larger rest for weights that fit neither.
+// Packs the split weights, if at most one of `one_of` steps is in the rest.
+bool take(const Cut& cut, int64_t one_of, QconvWeights& packed) {
+  const auto& layout = packed.layout;
+  const auto& [values, rest, rest_values] = cut;
+  const auto places = static_cast<int64_t>(rest.places.size());
+  if (one_of * places > layout.parts * layout.part_blocks() * layout.taps * layout.steps) {
+    return false;
+  }
+  packed.rest.first = rest.first;
+  packed.rest.places = rest.places;
+  packed.rest.values = aligned_block(rest_values.size());
+  std::copy(rest_values.begin(), rest_values.end(),
+            reinterpret_cast<int8_t*>(packed.rest.values.get()));
+  std::memcpy(packed.values.get(), values.data(), values.size());
+  packed.bytes += static_cast<int64_t>(rest_values.size() + rest.first.size() * sizeof(int32_t)) +
+                  places * static_cast<int64_t>(sizeof(QconvRest::Place));
+  packed.form = QconvForm::pairs;
+  return true;
+}
+
+bool match(int64_t one_of, QconvWeights& packed) {
+  std::optional<QconvOrder> order = match_steps(packed, one_of);
+  if (!order) {
+    return false;
+  }
+  put_in_order(packed, *order, reinterpret_cast<int8_t*>(packed.values.get()));
+  packed.order = std::move(*order);
+  packed.bytes += static_cast<int64_t>((packed.order.steps.size() + packed.order.places.size()) *
+                                           sizeof(uint16_t) +
+                                       packed.order.paired.size() * sizeof(int32_t));
+  packed.form = QconvForm::matched;
+  return true;
+}
+
+// Forms to try in order. An attempt succeeds if at most one of `one_of` steps is in the rest, or
+// without a partner. A step of the rest takes as long as three or more other steps, one without a
+// partner 1.2 times as long. Trained weights often fit `pairs`, which are good for all sources. The
+// last attempt accepts a larger rest for weights that fit neither.
 struct Attempt {
   QconvForm form;
   int64_t one_of;
 };
-constexpr std::array kAttempts{Attempt{QconvForm::pairs, 12}, Attempt{QconvForm::fours, 12},
+constexpr std::array kAttempts{Attempt{QconvForm::pairs, 12}, Attempt{QconvForm::matched, 2},
                                Attempt{QconvForm::pairs, 3}};
 
-// Splits `packed` by the first form that succeeds. Leaves it as it is if sums are short (16
-// channels would run at 0.93 times the speed) or if no attempt succeeds.
-void cut_as(QconvWeights& packed, QconvForm wanted) {
+// Gives `packed` the first form that succeeds. Leaves it as it is if sums are short (16 channels
+// would run at 0.93 times the speed) or if no attempt succeeds.
+void pack_as(QconvWeights& packed, QconvForm wanted) {
   constexpr int64_t kFewSteps = 8;
-  const auto& layout = packed.layout;
-  const int64_t steps = layout.taps * layout.steps;
-  if (steps < kFewSteps) {
+  if (packed.layout.taps * packed.layout.steps < kFewSteps) {
     return;
   }
-  std::map<QconvForm, Cut> cuts;
+  std::optional<Cut> cut;
   for (const auto& [form, one_of] : kAttempts) {
-    if (wanted == QconvForm::fours && form != wanted) {
-      continue;
+    if (form == QconvForm::matched) {
+      if (match(one_of, packed)) {
+        return;
+      }
+    } else if (wanted == QconvForm::pairs) {
+      if (!cut) {
+        cut = cut_weights(packed);
+      }
+      if (take(*cut, one_of, packed)) {
+        return;
+      }
     }
-    const auto found = cuts.find(form);
-    auto& [values, rest, rest_values] =
-        found != cuts.end() ? found->second
-                            : cuts.emplace(form, cut_weights(packed, form)).first->second;
-    const auto places = static_cast<int64_t>(rest.places.size());
-    if (one_of * places > layout.parts * layout.part_blocks() * steps) {
-      continue;
-    }
-    rest.values = aligned_block(rest_values.size());
-    std::copy(rest_values.begin(), rest_values.end(), reinterpret_cast<int8_t*>(rest.values.get()));
-    std::memcpy(packed.values.get(), values.data(), values.size());
-    packed.bytes += static_cast<int64_t>(rest_values.size() + rest.first.size() * sizeof(int32_t)) +
-                    places * static_cast<int64_t>(sizeof(QconvRest::Place));
-    packed.rest = std::move(rest);
-    packed.form = form;
-    return;
   }
 }
 
@@ -250,7 +246,7 @@ QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights, QconvFor
                     totals[part * part_sums + output] += weights[plain];
                   });
   if (form != QconvForm::whole && !packed.layout.several_groups) {
-    cut_as(packed, form);
+    pack_as(packed, form);
   }
   return packed;
 }
@@ -258,7 +254,11 @@ QconvWeights qconv_pack(const QconvShape& shape, const int8_t* weights, QconvFor
 void qconv_unpack(const QconvWeights& packed, int8_t* weights) {
   const auto* from = reinterpret_cast<const int8_t*>(packed.values.get());
   std::vector<int8_t> whole(from, from + value_bytes(packed.layout));
-  add_rest(packed, whole);
+  if (packed.form == QconvForm::pairs) {
+    add_rest(packed, whole);
+  } else if (packed.form == QconvForm::matched) {
+    put_back(packed, packed.order, whole.data());
+  }
   for_each_weight(packed.shape, packed.layout,
                   [&](int64_t plain, int64_t at, int64_t /*part*/, int64_t /*output*/) {
                     weights[plain] = whole[static_cast<size_t>(at)];

@@ -9,9 +9,10 @@ void qconv_x86_avx2(const QconvCall& call, const QconvPanel& panel) {
     case QconvForm::whole:
       return low ? qconv_panel<Avx2Low>(call, panel) : qconv_panel<Avx2Dot4>(call, panel);
     case QconvForm::pairs:
-      return low ? qconv_panel<Avx2LowTwo>(call, panel) : qconv_panel<Avx2Pairs>(call, panel);
-    case QconvForm::fours:
-      return low ? qconv_panel<Avx2LowTwo>(call, panel) : qconv_panel<Avx2Dot4Rest>(call, panel);
+      return low ? qconv_panel<Avx2LowPairs>(call, panel) : qconv_panel<Avx2Pairs>(call, panel);
+    case QconvForm::matched:
+      return low ? qconv_panel<Avx2LowMatched>(call, panel)
+                 : qconv_panel<Avx2Dot4Matched>(call, panel);
   }
 }
 

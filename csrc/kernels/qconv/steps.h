@@ -1,0 +1,111 @@
+// Steps of the qconv kernels, templated on a vector type of csrc/kernels/dot4. Included by ISA
+// sources only.
+//
+// acc[j * kPixels + i] is the sum of pixel i and vector j of channels; run[i] are that pixel's
+// source bytes, w[j] that vector's weights of the step.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/inline.h"
+#include "kernels/qconv/qconv.h"
+
+namespace cpuaccel::kernels {
+namespace {
+
+// Adds the products of the four source bytes at run[i] + at.
+template <typename V, int kPixels, int kWide>
+CPUACCEL_INLINE void qconv_one_step(const uint8_t* const* run, int64_t at, const int8_t* const* w,
+                                    typename V::Int* acc) {
+  typename V::Int weights[kWide][V::kParts];
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) {
+    V::expand_weights(V::load(w[j]), weights[j]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kPixels; ++i) {
+    typename V::Int bytes[V::kParts];
+    V::expand(V::broadcast4(run[i] + at), bytes);
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+#pragma GCC unroll 4
+      for (int p = 0; p < V::kParts; ++p) {
+        acc[j * kPixels + i] = V::dot(acc[j * kPixels + i], bytes[p], weights[j][p]);
+      }
+    }
+  }
+}
+
+// Adds two steps, whose source bytes are at run[i] + at and run[i] + next, and whose weights are
+// neighbors.
+template <typename V, int kPixels, int kWide>
+CPUACCEL_INLINE void qconv_two_steps(const uint8_t* const* run, int64_t at, int64_t next,
+                                     const int8_t* const* w, typename V::Int* acc) {
+  typename V::Int weights[kWide][2];
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) {
+    weights[j][0] = V::load(w[j]);
+    weights[j][1] = V::load(w[j] + kQconvBlock * 4);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kPixels; ++i) {
+    const typename V::Int bytes[2] = {V::broadcast4(run[i] + at), V::broadcast4(run[i] + next)};
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      typename V::Int& sum = acc[j * kPixels + i];
+      sum = V::dot_two(sum, bytes, weights[j]);
+    }
+  }
+}
+
+// All steps of weights of the form `matched`, for pixels from `pixel` and vectors from `v`.
+template <typename V, int kPixels, int kWide>
+CPUACCEL_INLINE void qconv_matched_steps(const QconvCall& call, const QconvPanel& panel,
+                                         int64_t pixel, int64_t v, typename V::Int* acc) {
+  constexpr int64_t kVectors = kQconvBlock / V::kLanes;
+  constexpr int kTogether = kWide < kVectors ? kWide : kVectors;  // vectors in one block
+  constexpr int64_t kStepBytes = kQconvBlock * 4;
+  const QconvLayout& layout = call.weights->layout;
+  const QconvOrder& order = call.weights->order;
+#pragma GCC unroll 4
+  for (int first = 0; first < kWide; first += kTogether) {
+    const int64_t index = (v + first) / kVectors;
+    const int64_t block = panel.part * layout.part_blocks() + index;
+    const uint16_t* steps = order.steps.data() + block * layout.taps * layout.steps;
+    const int32_t* paired = order.paired.data() + block * layout.taps;
+    const int8_t* w[kTogether];
+#pragma GCC unroll 4
+    for (int j = 0; j < kTogether; ++j) {
+      w[j] = call.weights->block(panel.part, index) + ((v + first) % kVectors + j) * V::kBytes;
+    }
+    const auto advance = [&](int64_t count) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kTogether; ++j) {
+        w[j] += count * kStepBytes;
+      }
+    };
+    for (int64_t tap = 0; tap < layout.taps; ++tap, steps += layout.steps) {
+      const uint8_t* run[kPixels];
+#pragma GCC unroll 8
+      for (int i = 0; i < kPixels; ++i) {
+        run[i] = panel.runs[tap * kQconvPanel + pixel + i] + panel.part * layout.part_inputs;
+      }
+      typename V::Int* const sums = acc + first * kPixels;
+      int64_t place = 0;
+      if constexpr (requires { V::kTwoSteps; }) {
+        for (const int64_t end = paired[tap]; place < end; place += 2) {
+          qconv_two_steps<V, kPixels, kTogether>(run, int64_t{steps[place]} * 4,
+                                                 int64_t{steps[place + 1]} * 4, w, sums);
+          advance(2);
+        }
+      }
+      for (; place < layout.steps; ++place) {
+        qconv_one_step<V, kPixels, kTogether>(run, int64_t{steps[place]} * 4, w, sums);
+        advance(1);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cpuaccel::kernels
