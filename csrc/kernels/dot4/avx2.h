@@ -227,22 +227,27 @@ struct Avx2Low : Avx2Short {
   static constexpr bool kHasExcess = true;
 };
 
-// The same if the products of two steps fit 16 bits as one sum, which is widened once.
-struct Avx2LowTwo : Avx2Low {
-  static constexpr bool kTwoSteps = true;
-  CPUACCEL_INLINE static Int dot_two(Int acc, const Int taps[2], const Int weights[2]) {
-    return add_widened(acc, _mm256_add_epi16(_mm256_maddubs_epi16(taps[0], weights[0]),
-                                             _mm256_maddubs_epi16(taps[1], weights[1])));
+// The same if the products of several steps fit 16 bits as one sum, which is widened once.
+struct Avx2LowSteps : Avx2Low {
+  static constexpr bool kAddsSteps = true;
+  template <int kCount>
+  CPUACCEL_INLINE static Int dot_together(Int acc, const Int* taps, const Int* weights) {
+    Int sums = _mm256_maddubs_epi16(taps[0], weights[0]);
+#pragma GCC unroll 4
+    for (int i = 1; i < kCount; ++i) {
+      sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(taps[i], weights[i]));
+    }
+    return add_widened(acc, sums);
   }
 };
 
 // For weights of qconv's form `pairs`, of which any two steps fit.
-struct Avx2LowPairs : Avx2LowTwo {
+struct Avx2LowPairs : Avx2LowSteps {
   static constexpr bool kHasRest = true;
 };
 
-// For weights of qconv's form `matched`, of which two neighboring steps fit if they are a pair.
-struct Avx2LowMatched : Avx2LowTwo {
+// For weights of qconv's form `matched`, of which the steps of a pair and of a four fit.
+struct Avx2LowMatched : Avx2LowSteps {
   static constexpr bool kMatched = true;
 };
 

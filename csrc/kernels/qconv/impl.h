@@ -104,9 +104,10 @@ struct QconvLoop {
           advance<kWide>(w, V::kSteps);
         }
       }
-      if constexpr (requires { V::kTwoSteps; } && !kSeveralGroups) {
+      if constexpr (requires { V::kAddsSteps; } && !kSeveralGroups) {
         for (; step + 2 <= layout.steps; step += 2) {
-          qconv_two_steps<V, kPixels, kWide>(run, step * 4, step * 4 + 4, w, acc);
+          const int64_t at[2] = {step * 4, step * 4 + 4};
+          qconv_steps_together<V, kPixels, kWide, 2>(run, at, w, acc);
           advance<kWide>(w, 2);
         }
       }

@@ -1,4 +1,4 @@
-// Pairs of steps for QconvForm::matched.
+// Fours and pairs of steps for QconvForm::matched.
 #pragma once
 
 #include <cstdint>

@@ -79,11 +79,14 @@ struct QconvRest {
   AlignedBlock values;  // place, output channel, four source bytes
 };
 
-// The order of the steps within each block and tap.
+// The order of the steps within each block and tap: fours of steps, then pairs, then single ones.
 struct QconvOrder {
+  struct Ends {
+    int32_t fours, pairs;  // places
+  };
   std::vector<uint16_t> steps;   // block, tap, place: the step that is packed there
   std::vector<uint16_t> places;  // block, tap, step: where it is packed
-  std::vector<int32_t> paired;   // block, tap: the first places that form pairs, an even number
+  std::vector<Ends> ends;        // block, tap
 };
 
 // Packed weights. Layout of the values: part, block, tap, step, output channel, four source bytes;

@@ -36,24 +36,30 @@ CPUACCEL_INLINE void qconv_one_step(const uint8_t* const* run, int64_t at, const
   }
 }
 
-// Adds two steps, whose source bytes are at run[i] + at and run[i] + next, and whose weights are
-// neighbors.
-template <typename V, int kPixels, int kWide>
-CPUACCEL_INLINE void qconv_two_steps(const uint8_t* const* run, int64_t at, int64_t next,
-                                     const int8_t* const* w, typename V::Int* acc) {
-  typename V::Int weights[kWide][2];
+// Adds kSteps steps whose products fit 16 bits together. Their source bytes are at run[i] + at[k],
+// and their weights are neighbors.
+template <typename V, int kPixels, int kWide, int kSteps>
+CPUACCEL_INLINE void qconv_steps_together(const uint8_t* const* run, const int64_t* at,
+                                          const int8_t* const* w, typename V::Int* acc) {
+  typename V::Int weights[kWide][kSteps];
 #pragma GCC unroll 4
   for (int j = 0; j < kWide; ++j) {
-    weights[j][0] = V::load(w[j]);
-    weights[j][1] = V::load(w[j] + kQconvBlock * 4);
+#pragma GCC unroll 4
+    for (int k = 0; k < kSteps; ++k) {
+      weights[j][k] = V::load(w[j] + k * kQconvBlock * 4);
+    }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kPixels; ++i) {
-    const typename V::Int bytes[2] = {V::broadcast4(run[i] + at), V::broadcast4(run[i] + next)};
+    typename V::Int bytes[kSteps];
+#pragma GCC unroll 4
+    for (int k = 0; k < kSteps; ++k) {
+      bytes[k] = V::broadcast4(run[i] + at[k]);
+    }
 #pragma GCC unroll 4
     for (int j = 0; j < kWide; ++j) {
       typename V::Int& sum = acc[j * kPixels + i];
-      sum = V::dot_two(sum, bytes, weights[j]);
+      sum = V::template dot_together<kSteps>(sum, bytes, weights[j]);
     }
   }
 }
@@ -72,7 +78,7 @@ CPUACCEL_INLINE void qconv_matched_steps(const QconvCall& call, const QconvPanel
     const int64_t index = (v + first) / kVectors;
     const int64_t block = panel.part * layout.part_blocks() + index;
     const uint16_t* steps = order.steps.data() + block * layout.taps * layout.steps;
-    const int32_t* paired = order.paired.data() + block * layout.taps;
+    const QconvOrder::Ends* ends = order.ends.data() + block * layout.taps;
     const int8_t* w[kTogether];
 #pragma GCC unroll 4
     for (int j = 0; j < kTogether; ++j) {
@@ -92,10 +98,16 @@ CPUACCEL_INLINE void qconv_matched_steps(const QconvCall& call, const QconvPanel
       }
       typename V::Int* const sums = acc + first * kPixels;
       int64_t place = 0;
-      if constexpr (requires { V::kTwoSteps; }) {
-        for (const int64_t end = paired[tap]; place < end; place += 2) {
-          qconv_two_steps<V, kPixels, kTogether>(run, int64_t{steps[place]} * 4,
-                                                 int64_t{steps[place + 1]} * 4, w, sums);
+      if constexpr (requires { V::kAddsSteps; }) {
+        for (const int64_t end = ends[tap].fours; place < end; place += 4) {
+          const int64_t at[4] = {steps[place] * 4, steps[place + 1] * 4, steps[place + 2] * 4,
+                                 steps[place + 3] * 4};
+          qconv_steps_together<V, kPixels, kTogether, 4>(run, at, w, sums);
+          advance(4);
+        }
+        for (const int64_t end = ends[tap].pairs; place < end; place += 2) {
+          const int64_t at[2] = {steps[place] * 4, steps[place + 1] * 4};
+          qconv_steps_together<V, kPixels, kTogether, 2>(run, at, w, sums);
           advance(2);
         }
       }

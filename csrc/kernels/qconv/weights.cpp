@@ -144,7 +144,7 @@ bool match(int64_t one_of, QconvWeights& packed) {
   packed.order = std::move(*order);
   packed.bytes += static_cast<int64_t>((packed.order.steps.size() + packed.order.places.size()) *
                                            sizeof(uint16_t) +
-                                       packed.order.paired.size() * sizeof(int32_t));
+                                       packed.order.ends.size() * sizeof(QconvOrder::Ends));
   packed.form = QconvForm::matched;
   return true;
 }
