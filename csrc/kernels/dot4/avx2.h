@@ -236,6 +236,7 @@ struct Avx2LowSteps : Avx2Low {
 #pragma GCC unroll 4
     for (int i = 1; i < kCount; ++i) {
       sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(taps[i], weights[i]));
+      asm volatile("" : "+x"(sums));  // as in Avx2Dot4
     }
     return add_widened(acc, sums);
   }

@@ -106,8 +106,8 @@ struct QconvLoop {
       }
       if constexpr (requires { V::kAddsSteps; } && !kSeveralGroups) {
         for (; step + 2 <= layout.steps; step += 2) {
-          const int64_t at[2] = {step * 4, step * 4 + 4};
-          qconv_steps_together<V, kPixels, kWide, 2>(run, at, w, acc);
+          const int64_t of[2] = {step, step + 1};
+          qconv_steps_together<V, kPixels, kWide, 2>(run, of, w, acc);
           advance<kWide>(w, 2);
         }
       }
@@ -115,7 +115,7 @@ struct QconvLoop {
         if constexpr (kSeveralGroups) {
           step_of_groups<kPixels, kWide>(run, step, group_dwords, w, acc);
         } else {
-          qconv_one_step<V, kPixels, kWide>(run, step * 4, w, acc);
+          qconv_one_step<V, kPixels, kWide>(run, step, w, acc);
         }
         advance<kWide>(w, 1);
       }

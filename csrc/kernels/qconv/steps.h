@@ -13,9 +13,9 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Adds the products of the four source bytes at run[i] + at.
+// Adds the run's step `step`.
 template <typename V, int kPixels, int kWide>
-CPUACCEL_INLINE void qconv_one_step(const uint8_t* const* run, int64_t at, const int8_t* const* w,
+CPUACCEL_INLINE void qconv_one_step(const uint8_t* const* run, int64_t step, const int8_t* const* w,
                                     typename V::Int* acc) {
   typename V::Int weights[kWide][V::kParts];
 #pragma GCC unroll 4
@@ -25,7 +25,7 @@ CPUACCEL_INLINE void qconv_one_step(const uint8_t* const* run, int64_t at, const
 #pragma GCC unroll 8
   for (int i = 0; i < kPixels; ++i) {
     typename V::Int bytes[V::kParts];
-    V::expand(V::broadcast4(run[i] + at), bytes);
+    V::expand(V::broadcast4(run[i] + step * 4), bytes);
 #pragma GCC unroll 4
     for (int j = 0; j < kWide; ++j) {
 #pragma GCC unroll 4
@@ -36,10 +36,10 @@ CPUACCEL_INLINE void qconv_one_step(const uint8_t* const* run, int64_t at, const
   }
 }
 
-// Adds kSteps steps whose products fit 16 bits together. Their source bytes are at run[i] + at[k],
-// and their weights are neighbors.
+// Adds kSteps steps, steps[k] of the runs, whose products fit 16 bits together and whose weights
+// are neighbors.
 template <typename V, int kPixels, int kWide, int kSteps>
-CPUACCEL_INLINE void qconv_steps_together(const uint8_t* const* run, const int64_t* at,
+CPUACCEL_INLINE void qconv_steps_together(const uint8_t* const* run, const int64_t* steps,
                                           const int8_t* const* w, typename V::Int* acc) {
   typename V::Int weights[kWide][kSteps];
 #pragma GCC unroll 4
@@ -54,7 +54,7 @@ CPUACCEL_INLINE void qconv_steps_together(const uint8_t* const* run, const int64
     typename V::Int bytes[kSteps];
 #pragma GCC unroll 4
     for (int k = 0; k < kSteps; ++k) {
-      bytes[k] = V::broadcast4(run[i] + at[k]);
+      bytes[k] = V::broadcast4(run[i] + steps[k] * 4);
     }
 #pragma GCC unroll 4
     for (int j = 0; j < kWide; ++j) {
@@ -100,19 +100,19 @@ CPUACCEL_INLINE void qconv_matched_steps(const QconvCall& call, const QconvPanel
       int64_t place = 0;
       if constexpr (requires { V::kAddsSteps; }) {
         for (const int64_t end = ends[tap].fours; place < end; place += 4) {
-          const int64_t at[4] = {steps[place] * 4, steps[place + 1] * 4, steps[place + 2] * 4,
-                                 steps[place + 3] * 4};
-          qconv_steps_together<V, kPixels, kTogether, 4>(run, at, w, sums);
+          const int64_t of[4] = {steps[place], steps[place + 1], steps[place + 2],
+                                 steps[place + 3]};
+          qconv_steps_together<V, kPixels, kTogether, 4>(run, of, w, sums);
           advance(4);
         }
         for (const int64_t end = ends[tap].pairs; place < end; place += 2) {
-          const int64_t at[2] = {steps[place] * 4, steps[place + 1] * 4};
-          qconv_steps_together<V, kPixels, kTogether, 2>(run, at, w, sums);
+          const int64_t of[2] = {steps[place], steps[place + 1]};
+          qconv_steps_together<V, kPixels, kTogether, 2>(run, of, w, sums);
           advance(2);
         }
       }
       for (; place < layout.steps; ++place) {
-        qconv_one_step<V, kPixels, kTogether>(run, int64_t{steps[place]} * 4, w, sums);
+        qconv_one_step<V, kPixels, kTogether>(run, steps[place], w, sums);
         advance(1);
       }
     }
