@@ -9,6 +9,7 @@
 
 #include "kernels/inline.h"
 #include "kernels/qconv/qconv.h"
+#include "kernels/read_ahead.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -73,6 +74,7 @@ CPUACCEL_INLINE void qconv_matched_steps(const QconvCall& call, const QconvPanel
   constexpr int64_t kStepBytes = kQconvBlock * 4;
   const QconvLayout& layout = call.weights->layout;
   const QconvOrder& order = call.weights->order;
+  [[maybe_unused]] const ReadAhead ahead = read_ahead();
 #pragma GCC unroll 4
   for (int first = 0; first < kWide; first += kTogether) {
     const int64_t index = (v + first) / kVectors;
@@ -84,7 +86,14 @@ CPUACCEL_INLINE void qconv_matched_steps(const QconvCall& call, const QconvPanel
     for (int j = 0; j < kTogether; ++j) {
       w[j] = call.weights->block(panel.part, index) + ((v + first) % kVectors + j) * V::kBytes;
     }
+    // One pixel reads each line of weights once. A step of a block is a line.
     const auto advance = [&](int64_t count) __attribute__((always_inline)) {
+      if constexpr (kPixels == 1) {
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < count; ++i) {
+          ahead.ask(w[0] + i * kStepBytes);
+        }
+      }
 #pragma GCC unroll 4
       for (int j = 0; j < kTogether; ++j) {
         w[j] += count * kStepBytes;

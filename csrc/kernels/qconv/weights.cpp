@@ -14,8 +14,8 @@
 namespace cpuaccel::kernels {
 namespace {
 
-// Maximum bytes for which a row of taps is read as one run: 7 taps of 4 channels.
-constexpr int64_t kLongestMergedRow = 32;
+// Maximum bytes for which a row of taps is read as one run: 11 taps of 4 channels.
+constexpr int64_t kLongestMergedRow = 44;
 
 bool row_is_a_run(const QconvShape& s) {
   return s.G == 1 && s.DW == 1 && s.KW > 1 && s.IC % 4 != 0 && s.KW * s.IC <= kLongestMergedRow;
