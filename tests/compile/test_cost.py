@@ -132,14 +132,32 @@ def test_the_table_has_a_row_for_everything() -> None:
                     ), (vendor, isa, family, place, dtype)
 
 
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        (("AuthenticAMD", "avx512"), ("AuthenticAMD", "avx512")),
+        (("GenuineIntel", "avx2"), ("GenuineIntel", "avx512")),
+        (("Unknown", "avx2"), ("AuthenticAMD", "avx2")),
+        (("Unknown", "sve"), ("AuthenticAMD", "avx2")),
+    ],
+)
+def test_another_machine_has_the_rows_of_one_like_it(
+    machine: tuple[str, str], expected: tuple[str, str]
+) -> None:
+    measured = [("AuthenticAMD", "avx2"), ("AuthenticAMD", "avx512"), ("GenuineIntel", "avx512")]
+    rows = [Row(*each, "pool", "alone", "f32", 0, 0, 1.25, "") for each in measured]
+    found = cost_table.of_machine(rows, *machine)
+    assert [(row.vendor, row.isa) for row in found] == [expected]
+    assert cost_table.of_machine([], *machine) == ()
+
+
 @pytest.mark.measured_table
-def test_another_machine_has_the_first_ones_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_rows_finds_some(monkeypatch: pytest.MonkeyPatch) -> None:
     first = cost_table.read(cost_table.TABLE)[0]
-    monkeypatch.setattr(matmul, "machine", lambda: ("Unknown", "avx2"))
+    monkeypatch.setattr(matmul, "machine", lambda: ("Unknown", "unknown"))
     cost_table._rows.cache_clear()
     try:
-        found = cost_table.find(first.family, first.place, first.dtype, 1, 1)
-        assert found == first
+        assert cost_table.find(first.family, first.place, first.dtype, 1, 1) == first
     finally:
         cost_table._rows.cache_clear()
 

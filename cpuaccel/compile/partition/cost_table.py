@@ -52,11 +52,20 @@ def find(family: str, place: str, dtype: str, M: int, work: int) -> Row | None:
 
 @cache
 def _rows() -> tuple[Row, ...]:
-    """Return the rows of this machine; if it has none, those of the first machine in the file."""
-    rows = read(TABLE)
-    here = [row for row in rows if (row.vendor, row.isa) == matmul.machine()]
-    first = [row for row in rows if (row.vendor, row.isa) == (rows[0].vendor, rows[0].isa)]
-    return tuple(here or first)
+    return of_machine(read(TABLE), *matmul.machine())
+
+
+def of_machine(rows: Iterable[Row], vendor: str, isa: str) -> tuple[Row, ...]:
+    """Return the rows of a machine, or those of the machine in the table that is most like it.
+
+    That is one of the same vendor, because its cores are more alike than its ISAs; else one of the
+    same ISA; else the first.
+    """
+    machines: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        machines.setdefault((row.vendor, row.isa), []).append(row)
+    likeness = max(machines, key=lambda each: (each[0] == vendor, each[1] == isa), default=None)
+    return () if likeness is None else tuple(machines[likeness])
 
 
 def read(path: Path) -> list[Row]:
