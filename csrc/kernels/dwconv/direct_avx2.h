@@ -73,6 +73,16 @@ struct Listed {
   }
 };
 
+// The same for several results, which are `next` bytes apart: the list of an earlier result of the
+// row, and the distance from it.
+struct Shifted {
+  const uint8_t* const* taps;
+  int64_t shift, next;
+  CPUACCEL_INLINE const uint8_t* operator()(int64_t tap, int64_t result) const {
+    return taps[tap] + shift + result * next;
+  }
+};
+
 CPUACCEL_INLINE __m256 ordered(const float* from) {
   return _mm256_set_m128(_mm_load_ps(from + 8), _mm_load_ps(from));
 }
@@ -252,6 +262,7 @@ struct Direct {
     for (int64_t row = oh; row < oh + rows; ++row, dst += call.OW * dst_step) {
       const int64_t first = row * shape.SH - shape.PH;
       const bool inside = first >= 0 && first + (shape.KH - 1) * shape.DH < call.IH;
+      int64_t listed = -1;  // the result whose taps are listed
       for (int64_t ow = 0; ow < call.OW;) {
         if constexpr (kTaps != 0) {
           if (inside && ow >= begin) {
@@ -269,6 +280,17 @@ struct Direct {
               continue;
             }
           }
+        } else if (inside && ow >= begin && ow + kDenseResults <= end) {
+          if (listed < 0) {
+            list_taps(row, ow, c);
+            listed = ow;
+          }
+          const int64_t next = shape.SW * shape.C;
+          results<kTaps, kDenseResults>(blocks, channels, out,
+                                        Shifted{taps, (ow - listed) * next, next},
+                                        dst + ow * dst_step);
+          ow += kDenseResults;
+          continue;
         }
         results<kTaps, 1>(blocks, channels, out, list_taps(row, ow, c), dst + ow * dst_step);
         ++ow;
