@@ -8,6 +8,13 @@
 namespace cpuaccel::kernels {
 namespace {
 
+// One or two rows of taps fill at most half of a quad. With strides, results share few columns, and
+// interleaving columns takes longer than reading the taps of each result.
+bool few_taps_shared(const DwconvShape& shape) {
+  constexpr int64_t kMostRows = 2, kMostTaps = 6;
+  return shape.SW > 1 && shape.KH <= kMostRows && shape.KH * shape.KW <= kMostTaps;
+}
+
 bool dwconv_lanes(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, void* scratch) {
   const DwconvShape& shape = call.weights->shape;
   if (shape.C < kDwconvBlock || call.dst.type == DataType::f32) {
@@ -28,7 +35,9 @@ bool dwconv_lanes(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows, v
 
 void dwconv_x86_avx512vnni(const DwconvCall& call, int64_t n, int64_t oh, int64_t rows,
                            void* scratch) {
-  if (!dwconv_lanes(call, n, oh, rows, scratch)) {
+  if (few_taps_shared(call.weights->shape)) {
+    dwconv_x86_avx2(call, n, oh, rows, scratch);
+  } else if (!dwconv_lanes(call, n, oh, rows, scratch)) {
     dwconv_rows<Avx512VnniDot4>(call, n, oh, rows, scratch);
   }
 }
