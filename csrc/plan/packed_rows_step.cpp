@@ -15,10 +15,10 @@ namespace {
 
 // The largest M for which cpuaccel's kernels are timed. With more rows, oneDNN's products are bound
 // by arithmetic, as cpuaccel's are. With AMX, which multiplies many times as fast, they are still
-// bound by memory. In f32, cpuaccel's products are nearer to the peak on AVX-512.
+// bound by memory. In f32, cpuaccel's products are nearer to the peak on x86.
 int64_t most_rows(bool bf16) {
   constexpr int64_t kFew = 64, kMany = int64_t{1} << 18;
-  const bool many = bf16 ? amx_tiles_usable() : isa_usable(Isa::avx512);
+  const bool many = bf16 ? amx_tiles_usable() : isa_usable(Isa::avx2);
   return many ? kMany : kFew;
 }
 // With more weights, input and output elements, or products, tuning would take long: some tenths of

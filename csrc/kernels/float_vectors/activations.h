@@ -33,11 +33,13 @@ CPUACCEL_INLINE typename V::Vector silu_by_power(typename V::Vector x) {
 }
 
 // gelu(x) = max(x, 0) - |x| * (1 - Phi(|x|)), with 1 - Phi(a) = exp(-a^2 / 2) * p(1 / (1 + c * a))
-// within 7.5e-8: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. From 16 on it
-// is 0.
+// within 7.5e-8: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. Beyond 12.5 it
+// is 0; the product would be denormal, which takes a hundred times as long.
 template <typename V>
 CPUACCEL_INLINE typename V::Vector gelu_by_exp(typename V::Vector x) {
-  const auto a = V::min(V::set1(16.0f), V::max(V::negative(x), x));
+  const auto most = V::set1(12.5f);
+  const auto magnitude = V::max(V::negative(x), x);
+  const auto a = V::min(most, magnitude);
   const auto t =
       V::divide(V::set1(1.0f), V::fma(a, V::set1(0.3275911f * 0.70710678f), V::set1(1.0f)));
   auto p = V::set1(1.061405429f);
@@ -45,7 +47,8 @@ CPUACCEL_INLINE typename V::Vector gelu_by_exp(typename V::Vector x) {
     p = V::fma(p, t, V::set1(factor));
   }
   p = V::multiply(V::multiply(p, t), V::set1(0.5f));
-  const auto tail = V::multiply(p, exp_negative<V>(V::multiply(V::multiply(a, a), V::set1(0.5f))));
+  const auto power = exp_negative<V>(V::multiply(V::multiply(a, a), V::set1(0.5f)));
+  const auto tail = V::zero_above(V::multiply(p, power), magnitude, most);
   return V::subtract(relu<V>(x), V::multiply(a, tail));
 }
 
