@@ -58,10 +58,9 @@ QconvLayout qconv_layout(const QconvShape& shape);
 // row x86_avx2 uses forms that are not `whole`. They keep its sums within 16 bits:
 //   pairs    two neighboring weights of a step with the same sign add up to at most 128: 255 * 128.
 //            What is above is in a rest of few steps (QconvRest)
-//   matched  the steps of a run are in an order (QconvOrder) in which those of two neighboring
-//   steps
-//            add up to at most 258: 127 * 258, for sources of seven bits. Other sources multiply in
-//            16 bits, as they do with `whole`
+//   matched  the steps of a run are in an order (QconvOrder) in which the weights of four steps, or
+//            of two, add up to at most 258: 127 * 258, for sources of seven bits. Other sources
+//            multiply in 16 bits, as they do with `whole`
 //   whole    all steps, in order
 enum class QconvForm : uint8_t { whole, pairs, matched };
 

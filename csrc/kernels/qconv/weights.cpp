@@ -135,6 +135,7 @@ bool take(const Cut& cut, int64_t one_of, QconvWeights& packed) {
   return true;
 }
 
+// Puts the steps in order, if at most one of `one_of` stays without a partner.
 bool match(int64_t one_of, QconvWeights& packed) {
   std::optional<QconvOrder> order = match_steps(packed, one_of);
   if (!order) {
