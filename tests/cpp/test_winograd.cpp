@@ -11,6 +11,7 @@
 #include "kernel_rows.h"
 #include "kernels/winograd/winograd.h"
 #include "sines.h"
+#include "threads.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -144,6 +145,21 @@ TEST_P(WinogradTest, HasTheBitsOfTheReferenceTransforms) {
       expected.run(winograd_ref);
       EXPECT_TRUE(
           std::equal(found.dst.data(), found.dst.data() + found.dst.size(), expected.dst.data()));
+    }
+  }
+}
+
+TEST_P(WinogradTest, ThreadsDoNotMatter) {
+  for (const int64_t tile : {2, 4}) {
+    for (const auto& sizes : kSizes) {
+      Case one(sizes, tile), several(sizes, tile);
+      one.run(GetParam().function);
+      for (const int threads : {2, 3, 5, 16}) {
+        const Threads running(threads);
+        several.run(GetParam().function);
+        EXPECT_TRUE(std::equal(one.dst.data(), one.dst.data() + one.dst.size(), several.dst.data()))
+            << threads << " threads, tile " << tile << ", " << sizes.height << "x" << sizes.width;
+      }
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -22,6 +23,7 @@ constexpr int64_t kTaps = 3;
 constexpr int64_t kBlockBytes = int64_t{3} << 19,
                   kMostBlockBytes = static_cast<int64_t>(kCachedScratchBytes);
 constexpr int64_t kRowsOfGemm = 16;  // tiles of a block are a multiple
+constexpr int64_t kFewestTiles = 6;  // of a block that a thread computes alone
 constexpr int64_t kGrain = 8192;     // floats of src or dst, some microseconds of work
 
 int64_t square(int64_t value) { return value * value; }
@@ -100,6 +102,36 @@ Tiles tiles_of(const WinogradCall& call, const WinogradWeights& weights) {
   tiles.block = std::max(wanted / bytes / kRowsOfGemm, int64_t{1}) * kRowsOfGemm;
   return tiles;
 }
+
+// Whether each thread computes blocks of its own. Products of few channels are too small to be
+// divided among many threads. Many weights are read by all threads together.
+bool threads_take_blocks(const Tiles& tiles, const WinogradWeights& weights) {
+  constexpr size_t kMostBytes = size_t{4} << 20;
+  const int64_t threads = parallel_threads();
+  return threads > 1 && weights.bytes() <= kMostBytes && tiles.count >= threads * kFewestTiles;
+}
+
+// How the tiles are cut into blocks. If threads take blocks, all get as many of them.
+struct Blocks {
+  const Tiles& tiles;
+  const bool are_of_threads;
+  const int64_t count;
+
+  Blocks(const Tiles& all, bool of_threads)
+      : tiles(all), are_of_threads(of_threads), count(count_of(all, of_threads)) {}
+
+  int64_t first_of(int64_t block) const {
+    return are_of_threads ? block * tiles.count / count
+                          : std::min(block * tiles.block, tiles.count);
+  }
+
+ private:
+  static int64_t count_of(const Tiles& tiles, bool of_threads) {
+    const int64_t blocks = divide_up(tiles.count, tiles.block);
+    return of_threads ? std::min(round_up(blocks, parallel_threads()), tiles.count / kFewestTiles)
+                      : blocks;
+  }
+};
 
 // The first pixel of a tile in dst.
 struct Place {
@@ -193,16 +225,14 @@ void winograd(const WinogradCall& call, const WinogradWeights& weights, Winograd
   const auto& transforms = tile == 2 ? row().of_2 : row().of_4;
   const Tiles tiles = tiles_of(call, weights);
   const int64_t elements = square(tiles.size);
-  const int64_t block = std::min(tiles.block, tiles.count);
-  auto* const transformed = static_cast<float*>(
-      scratch(ScratchSlot::accumulator,
-              static_cast<size_t>(elements * block * (in + out)) * sizeof(float)));
-  float* const products = transformed + elements * block * in;
   const auto grain = [&](int64_t channels) {
     return std::max<int64_t>(1, kGrain / (elements * channels));
   };
-  for (int64_t first = 0; first < tiles.count; first += block) {
-    const int64_t count = std::min(block, tiles.count - first);
+  const auto run_block = [&](int64_t first, int64_t count) {
+    auto* const transformed = static_cast<float*>(
+        scratch(ScratchSlot::accumulator,
+                static_cast<size_t>(elements * count * (in + out)) * sizeof(float)));
+    float* const products = transformed + elements * count * in;
     parallel_for(0, count, grain(in), [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const auto place = place_of(tiles, tile, first + t);
@@ -228,6 +258,17 @@ void winograd(const WinogradCall& call, const WinogradWeights& weights, Winograd
         transforms.dst(to);
       }
     });
+  };
+  const Blocks blocks(tiles, threads_take_blocks(tiles, weights));
+  const auto run_blocks = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      run_block(blocks.first_of(i), blocks.first_of(i + 1) - blocks.first_of(i));
+    }
+  };
+  if (blocks.are_of_threads) {
+    parallel_for(0, blocks.count, 1, run_blocks);  // a block's own loops run on its thread
+  } else {
+    run_blocks(0, blocks.count);
   }
 }
 
