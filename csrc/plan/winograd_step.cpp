@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/amx.h"
+#include "base/parallel.h"
 #include "dnnl/tuning_cache.h"
 #include "kernels/gemm/half.h"
 #include "kernels/winograd/winograd.h"
@@ -232,15 +233,25 @@ bool fits(const Building& building, const Winograd& layer, size_t number) {
 // x 2 took 0.35 to 0.61 of oneDNN's time in 13 layers of a diffusion UNet and in VAEs, and those of
 // 4 x 4 less than that if the products have at least 64 rows. Timing these layers and making random
 // weights for it would take longer than all other tuning.
+//
+// More threads than a few wait for each other in each of the 16 or 36 products, unless each has
+// blocks of tiles of its own (kernels/winograd). Then oneDNN's convolution, which they divide once,
+// is faster.
 int tile_of(const Building& building, const Winograd& layer) {
   constexpr int64_t kFewestTiles[] = {16, 64};
   const auto tiles = [&](int64_t tile) {
     const auto& to = layer.call.to;
     return layer.call.images * ((to.height + tile - 1) / tile) * ((to.width + tile - 1) / tile);
   };
+  constexpr int64_t kFewThreads = 4, kTilesOfThread = 6;
+  constexpr size_t kBytesOfThread = size_t{4} << 20;
+  const int64_t threads = parallel_threads();
   for (const size_t number : {1, 0}) {
     const int64_t tile = kWinogradTiles[number];
-    if (fits(building, layer, number) && tiles(tile) >= kFewestTiles[number]) {
+    const bool divides = threads <= kFewThreads ||
+                         (tiles(tile) >= threads * kTilesOfThread &&
+                          WinogradWeights::bytes(layer.out, layer.in, tile) <= kBytesOfThread);
+    if (divides && fits(building, layer, number) && tiles(tile) >= kFewestTiles[number]) {
       return static_cast<int>(tile);
     }
   }
