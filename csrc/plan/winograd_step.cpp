@@ -243,14 +243,12 @@ int tile_of(const Building& building, const Winograd& layer) {
     const auto& to = layer.call.to;
     return layer.call.images * ((to.height + tile - 1) / tile) * ((to.width + tile - 1) / tile);
   };
-  constexpr int64_t kFewThreads = 4, kTilesOfThread = 6;
-  constexpr size_t kBytesOfThread = size_t{4} << 20;
-  const int64_t threads = parallel_threads();
+  constexpr int kFewThreads = 4;
   for (const size_t number : {1, 0}) {
     const int64_t tile = kWinogradTiles[number];
-    const bool divides = threads <= kFewThreads ||
-                         (tiles(tile) >= threads * kTilesOfThread &&
-                          WinogradWeights::bytes(layer.out, layer.in, tile) <= kBytesOfThread);
+    const bool divides = parallel_threads() <= kFewThreads ||
+                         kernels::winograd_threads_take_blocks(
+                             tiles(tile), WinogradWeights::bytes(layer.out, layer.in, tile));
     if (divides && fits(building, layer, number) && tiles(tile) >= kFewestTiles[number]) {
       return static_cast<int>(tile);
     }

@@ -58,14 +58,14 @@ def _rows() -> tuple[Row, ...]:
 def of_machine(rows: Iterable[Row], vendor: str, isa: str) -> tuple[Row, ...]:
     """Return the rows of a machine, or those of the machine in the table that is most like it.
 
-    That is one of the same vendor, because its cores are more alike than its ISAs; else one of the
-    same ISA; else the first.
+    That is one of the same vendor, because CPUs of one vendor are more alike than CPUs of one ISA;
+    else one of the same ISA; else the first.
     """
     machines: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         machines.setdefault((row.vendor, row.isa), []).append(row)
-    likeness = max(machines, key=lambda each: (each[0] == vendor, each[1] == isa), default=None)
-    return () if likeness is None else tuple(machines[likeness])
+    closest = max(machines, key=lambda each: (each[0] == vendor, each[1] == isa), default=None)
+    return () if closest is None else tuple(machines[closest])
 
 
 def read(path: Path) -> list[Row]:

@@ -30,11 +30,6 @@ struct QconvLoop {
   const QconvLayout& layout;
   typename V::Quantizer quantizer;
 
-  // Address of the weights of vector v of the panel's part, at its first step.
-  const int8_t* weights(int64_t v) const {
-    return call.weights->block(panel.part, v / kVectors) + v % kVectors * kBytes;
-  }
-
   // Computes kPixels pixels from `pixel` by kWide vectors of channels from `v`.
   template <int kPixels, int kWide, bool kSeveralGroups>
   void tile(int64_t pixel, int64_t v) const {
@@ -81,10 +76,7 @@ struct QconvLoop {
   CPUACCEL_INLINE void all_steps(int64_t pixel, int64_t v, const Int* group_dwords,
                                  Int* acc) const {
     const int8_t* w[kWide];
-#pragma GCC unroll 4
-    for (int j = 0; j < kWide; ++j) {
-      w[j] = kWide <= kVectors ? weights(v) + j * kBytes : weights(v + j);
-    }
+    qconv_weights<V, kWide>(call, panel, v, w);
     const int64_t channel = panel.part * layout.part_inputs;
     for (int64_t tap = 0; tap < layout.taps; ++tap) {
       const uint8_t* run[kPixels];
@@ -101,14 +93,14 @@ struct QconvLoop {
             sources[i] = V::load_steps(run[i] + step * 4);
           }
           steps_from<0, kPixels, kWide>(sources, w, acc);
-          advance<kWide>(w, V::kSteps);
+          qconv_advance<kWide>(w, V::kSteps);
         }
       }
       if constexpr (requires { V::kAddsSteps; } && !kSeveralGroups) {
         for (; step + 2 <= layout.steps; step += 2) {
           const int64_t of[2] = {step, step + 1};
           qconv_steps_together<V, kPixels, kWide, 2>(run, of, w, acc);
-          advance<kWide>(w, 2);
+          qconv_advance<kWide>(w, 2);
         }
       }
       for (; step < layout.steps; ++step) {
@@ -117,7 +109,7 @@ struct QconvLoop {
         } else {
           qconv_one_step<V, kPixels, kWide>(run, step, w, acc);
         }
-        advance<kWide>(w, 1);
+        qconv_advance<kWide>(w, 1);
       }
     }
   }
@@ -128,7 +120,6 @@ struct QconvLoop {
   template <int kWide>
   void one_pixel(int64_t v) const {
     constexpr int kSums = 4;
-    constexpr int64_t kStepBytes = kQconvBlock * 4;
     const int64_t channel = panel.part * layout.part_inputs;
     const int32_t* sums = call.weights->sums(panel.part);
     const Int offset = V::set1(V::kSourceOffset - call.src_zero_point);
@@ -146,7 +137,8 @@ struct QconvLoop {
           sum[s][j] = V::zero();
         }
       }
-      const int8_t* w = weights(v + first);
+      const int8_t* w = nullptr;
+      qconv_weights<V, 1>(call, panel, v + first, &w);
       const auto add_step = [&](const uint8_t* run, Int* to) __attribute__((always_inline)) {
         ahead.ask(w);
         const Int bytes = V::broadcast4(run);
@@ -154,7 +146,7 @@ struct QconvLoop {
         for (int j = 0; j < kVectors; ++j) {
           to[j] = V::dot(to[j], bytes, V::load(w + j * kBytes));
         }
-        w += kStepBytes;
+        w += kQconvStepBytes;
       };
       for (int64_t tap = 0; tap < layout.taps; ++tap) {
         const uint8_t* run = panel.runs[tap * kQconvPanel] + channel;
@@ -180,14 +172,6 @@ struct QconvLoop {
   // excess.
   static constexpr bool kReadsInTurn =
       kParts == 1 && V::kSteps == 1 && !requires { V::kHasRest; } && !requires { V::kHasExcess; };
-
-  template <int kWide>
-  CPUACCEL_INLINE static void advance(const int8_t** w, int64_t steps) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kWide; ++j) {
-      w[j] += steps * kQconvBlock * 4;
-    }
-  }
 
   // Computes a step of which each lane multiplies the bytes of its own group.
   template <int kPixels, int kWide>
@@ -228,7 +212,7 @@ struct QconvLoop {
       for (int32_t i = rest.first[static_cast<size_t>(block)]; i < end; ++i) {
         const auto [tap, step] = rest.places[static_cast<size_t>(i)];
         const uint8_t* const* runs = panel.whole_runs + tap * kQconvPanel + pixel;
-        const int8_t* w = values + i * kQconvBlock * 4 + (v + first) % kVectors * kBytes;
+        const int8_t* w = values + i * kQconvStepBytes + (v + first) % kVectors * kBytes;
 #pragma GCC unroll 8
         for (int p = 0; p < kPixels; ++p) {
           const Int bytes = V::broadcast4(runs[p] + channel + step * 4);
@@ -257,10 +241,7 @@ struct QconvLoop {
   CPUACCEL_INLINE void add_excess(int64_t pixel, int64_t v, const Int* group_dwords,
                                   Int* acc) const {
     const int8_t* w[kWide];
-#pragma GCC unroll 4
-    for (int j = 0; j < kWide; ++j) {
-      w[j] = weights(v + j);
-    }
+    qconv_weights<V, kWide>(call, panel, v, w);
 #pragma GCC unroll 8
     for (int p = 0; p < kPixels; ++p) {
       for (int32_t i = panel.excess_first[pixel + p]; i < panel.excess_first[pixel + p + 1]; ++i) {
@@ -276,7 +257,7 @@ struct QconvLoop {
           Int& sum = acc[j * kPixels + p];
           const int64_t place = place_of(v + j, tap, step);
           sum =
-              dot_bytes(sum, bytes, V::load(w[j] + (tap * layout.steps + place) * kQconvBlock * 4));
+              dot_bytes(sum, bytes, V::load(w[j] + (tap * layout.steps + place) * kQconvStepBytes));
         }
       }
     }
@@ -289,7 +270,7 @@ struct QconvLoop {
       Int step_weights[kWide];
 #pragma GCC unroll 4
       for (int j = 0; j < kWide; ++j) {
-        V::expand_weights(V::load(w[j] + kStep * kQconvBlock * 4), &step_weights[j]);
+        V::expand_weights(V::load(w[j] + kStep * kQconvStepBytes), &step_weights[j]);
       }
 #pragma GCC unroll 8
       for (int i = 0; i < kPixels; ++i) {

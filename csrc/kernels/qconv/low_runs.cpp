@@ -58,15 +58,15 @@ uint32_t excess_of(const uint8_t* four) {
   return result;
 }
 
-// Groups of four bytes of a run and part.
-int64_t part_fours(const QconvLayout& layout) {
-  return layout.several_groups ? layout.part_inputs / 4 : layout.steps;
+// Bytes of a run that a part multiplies, and groups of four of them.
+int64_t part_bytes(const QconvLayout& layout) {
+  return layout.several_groups ? layout.part_inputs : layout.run;
 }
+int64_t part_fours(const QconvLayout& layout) { return divide_up(part_bytes(layout), 4); }
 
 // Bytes of a run that all parts multiply.
 int64_t used_bytes(const QconvLayout& layout) {
-  return (layout.parts - 1) * layout.part_inputs +
-         (layout.several_groups ? layout.part_inputs : layout.run);
+  return (layout.parts - 1) * layout.part_inputs + part_bytes(layout);
 }
 
 // Maximum number of excess entries. An entry costs as much as a step of one pixel of a tile, or
@@ -114,20 +114,19 @@ QconvLowRuns::QconvLowRuns(const QconvCall& call, ScratchArrays& memory)
       low_runs_(memory.take<uint8_t>(entries(layout_) * qconv_reach(layout_))) {}
 
 void QconvLowRuns::cut(const uint8_t** table, QconvPanel& panel) {
-  is_low_ = false;
   panel.whole_runs = table;
   high_count_ = 0;
   // Padding bytes are the zero point.
   if (mark(panel) || call_.src_zero_point > kLow) {
     find_high_runs(table, panel.pixels);
   }
-  if (high_count_ == 0) {
+  if (high_count_ == 0) {  // as a rule; zeros are filled faster than other numbers
     std::fill_n(first_, layout_.parts * kFirsts, 0);
-  } else if (!find_excess(panel.pixels)) {
+    is_low_ = true;
     return;
   }
-  is_low_ = true;
-  if (high_count_ == 0) {
+  is_low_ = find_excess(panel.pixels);
+  if (!is_low_) {
     return;
   }
   std::copy_n(table, entries(layout_), whole_table_);

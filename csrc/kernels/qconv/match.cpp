@@ -10,16 +10,15 @@
 namespace cpuaccel::kernels {
 namespace {
 
-constexpr int64_t kStepBytes = kQconvBlock * 4;
 constexpr int kMost = 258;  // 127 * 258 fits 16 bits
 
 // Of each two neighboring weights of a step: the sum of the positive ones and that of the negative
 // ones, as a positive number.
-using Sums = std::array<int16_t, kStepBytes>;
+using Sums = std::array<int16_t, kQconvStepBytes>;
 
 Sums sums_of(const int8_t* weights) {
   Sums sums{};
-  for (size_t i = 0; i < kStepBytes; i += 2) {
+  for (size_t i = 0; i < kQconvStepBytes; i += 2) {
     for (const int weight : {int{weights[i]}, int{weights[i + 1]}}) {
       int16_t& sum = sums[weight > 0 ? i : i + 1];
       sum = static_cast<int16_t>(sum + std::abs(weight));
@@ -89,7 +88,7 @@ QconvOrder::Ends match_run(const int8_t* weights, int64_t steps, uint16_t* order
   std::vector<Sums> sums;
   std::vector<int16_t> largest;
   for (int64_t step = 0; step < steps; ++step) {
-    sums.push_back(sums_of(weights + step * kStepBytes));
+    sums.push_back(sums_of(weights + step * kQconvStepBytes));
     largest.push_back(*std::max_element(sums.back().begin(), sums.back().end()));
   }
   Steps sorted(static_cast<size_t>(steps));
@@ -125,20 +124,20 @@ void for_each_run(const QconvWeights& packed, int8_t* values, const Function& fu
   const QconvLayout& layout = packed.layout;
   const int64_t runs = layout.parts * layout.part_blocks() * layout.taps;
   for (int64_t run = 0; run < runs; ++run) {
-    function(values + run * layout.steps * kStepBytes, run * layout.steps);
+    function(values + run * layout.steps * kQconvStepBytes, run * layout.steps);
   }
 }
 
 // Moves step from[i] of each run to place i.
 void permute(const QconvWeights& packed, const std::vector<uint16_t>& from, int8_t* values) {
   const int64_t steps = packed.layout.steps;
-  std::vector<int8_t> before(static_cast<size_t>(steps * kStepBytes));
+  std::vector<int8_t> before(static_cast<size_t>(steps * kQconvStepBytes));
   for_each_run(packed, values, [&](int8_t* bytes, int64_t first) {
     std::memcpy(before.data(), bytes, before.size());
     for (int64_t place = 0; place < steps; ++place) {
-      std::memcpy(bytes + place * kStepBytes,
-                  before.data() + from[static_cast<size_t>(first + place)] * kStepBytes,
-                  kStepBytes);
+      std::memcpy(bytes + place * kQconvStepBytes,
+                  before.data() + from[static_cast<size_t>(first + place)] * kQconvStepBytes,
+                  kQconvStepBytes);
     }
   });
 }

@@ -53,8 +53,8 @@ struct QconvMatrix : QconvLoop<V> {
           sources[1][i] = V::high_halves(a, b);
         }
         two_steps(sources[0], w, blocks);
-        two_steps(sources[1], w + 2 * kQconvBlock * 4, blocks);
-        w += V::kSteps * kQconvBlock * 4;
+        two_steps(sources[1], w + 2 * kQconvStepBytes, blocks);
+        w += V::kSteps * kQconvStepBytes;
       }
     }
     Int acc[kWide * kPixels];
@@ -73,7 +73,7 @@ struct QconvMatrix : QconvLoop<V> {
 #pragma GCC unroll 2
     for (int j = 0; j < kWide; ++j) {
       const Int first = V::load(w + j * V::kBytes);
-      const Int second = V::load(w + kQconvBlock * 4 + j * V::kBytes);
+      const Int second = V::load(w + kQconvStepBytes + j * V::kBytes);
       const Int low = V::low_dwords(first, second), high = V::high_dwords(first, second);
 #pragma GCC unroll 4
       for (int i = 0; i < kPairs; ++i) {

@@ -48,8 +48,7 @@ struct QconvPointwise {
   static constexpr bool kReals = kResults == PointwiseResults::reals;
   static constexpr bool kLimited = kResults != PointwiseResults::bytes;
   using Result = std::conditional_t<kReals, float, uint8_t>;
-  static constexpr int kPixels = 8;  // maximum of a tile
-  static constexpr int64_t kStepBytes = kQconvBlock * 4;
+  static constexpr int kPixels = 8;            // maximum of a tile
   static constexpr int64_t kMostBytes = 2048;  // maximum for a pixel that is copied
 
   const QconvCall& call;
@@ -274,7 +273,7 @@ struct QconvPointwise {
           V::accumulate(acc[i][j], source, of_step[j]);
         }
       }
-      w += kStepBytes;
+      w += kQconvStepBytes;
       CPUACCEL_UNROLL
       for (int i = 0; i < 3; ++i) {
         src[i] += 4;

@@ -33,6 +33,9 @@ struct QconvShape {
 // Output channels per block of packed weights.
 inline constexpr int64_t kQconvBlock = 16;
 
+// Bytes of a step's packed weights: four for each output channel of a block.
+inline constexpr int64_t kQconvStepBytes = kQconvBlock * 4;
+
 // How the sum over kh, kw, c is split into runs of contiguous source bytes, and which output
 // channels share a run. The first of three forms that applies:
 //   a row of taps is a run of KW*IC bytes    one group, DW == 1, IC small
@@ -49,7 +52,7 @@ struct QconvLayout {
   int64_t part_inputs = 1;   // distance of one part's input channels to the next one's
 
   int64_t part_blocks() const { return (part_outputs + kQconvBlock - 1) / kQconvBlock; }
-  int64_t block_bytes() const { return taps * steps * kQconvBlock * 4; }
+  int64_t block_bytes() const { return taps * steps * kQconvStepBytes; }
 };
 
 QconvLayout qconv_layout(const QconvShape& shape);

@@ -20,7 +20,7 @@ void qconv_ref(const QconvCall& call, const QconvPanel& panel) {
             panel.runs[tap * kQconvPanel + pixel] + panel.part * layout.part_inputs + group;
         for (int64_t i = 0; i < layout.steps * 4; ++i) {
           const int64_t step = tap * layout.steps + i / 4;
-          acc += run[i] * w[step * kQconvBlock * 4 + i % 4];
+          acc += run[i] * w[step * kQconvStepBytes + i % 4];
         }
       }
       const int64_t oc = panel.part * layout.part_outputs + output;

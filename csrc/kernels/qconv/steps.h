@@ -14,6 +14,29 @@
 namespace cpuaccel::kernels {
 namespace {
 
+// The addresses of the weights of kWide vectors from v, at the first step of the panel's part.
+template <typename V, int kWide>
+CPUACCEL_INLINE void qconv_weights(const QconvCall& call, const QconvPanel& panel, int64_t v,
+                                   const int8_t** w) {
+  constexpr int64_t kVectors = kQconvBlock / V::kLanes;
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) {
+    // No more vectors than a block has lie in one block.
+    const int64_t first = kWide <= kVectors ? v : v + j, next = v + j - first;
+    w[j] =
+        call.weights->block(panel.part, first / kVectors) + (first % kVectors + next) * V::kBytes;
+  }
+}
+
+// Moves the addresses on by some steps.
+template <int kWide>
+CPUACCEL_INLINE void qconv_advance(const int8_t** w, int64_t steps) {
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) {
+    w[j] += steps * kQconvStepBytes;
+  }
+}
+
 // Adds the run's step `step`.
 template <typename V, int kPixels, int kWide>
 CPUACCEL_INLINE void qconv_one_step(const uint8_t* const* run, int64_t step, const int8_t* const* w,
@@ -47,7 +70,7 @@ CPUACCEL_INLINE void qconv_steps_together(const uint8_t* const* run, const int64
   for (int j = 0; j < kWide; ++j) {
 #pragma GCC unroll 4
     for (int k = 0; k < kSteps; ++k) {
-      weights[j][k] = V::load(w[j] + k * kQconvBlock * 4);
+      weights[j][k] = V::load(w[j] + k * kQconvStepBytes);
     }
   }
 #pragma GCC unroll 8
@@ -71,33 +94,25 @@ CPUACCEL_INLINE void qconv_matched_steps(const QconvCall& call, const QconvPanel
                                          int64_t pixel, int64_t v, typename V::Int* acc) {
   constexpr int64_t kVectors = kQconvBlock / V::kLanes;
   constexpr int kTogether = kWide < kVectors ? kWide : kVectors;  // vectors in one block
-  constexpr int64_t kStepBytes = kQconvBlock * 4;
   const QconvLayout& layout = call.weights->layout;
   const QconvOrder& order = call.weights->order;
   [[maybe_unused]] const ReadAhead ahead = read_ahead();
 #pragma GCC unroll 4
   for (int first = 0; first < kWide; first += kTogether) {
-    const int64_t index = (v + first) / kVectors;
-    const int64_t block = panel.part * layout.part_blocks() + index;
+    const int64_t block = panel.part * layout.part_blocks() + (v + first) / kVectors;
     const uint16_t* steps = order.steps.data() + block * layout.taps * layout.steps;
     const QconvOrder::Ends* ends = order.ends.data() + block * layout.taps;
     const int8_t* w[kTogether];
-#pragma GCC unroll 4
-    for (int j = 0; j < kTogether; ++j) {
-      w[j] = call.weights->block(panel.part, index) + ((v + first) % kVectors + j) * V::kBytes;
-    }
+    qconv_weights<V, kTogether>(call, panel, v + first, w);
     // One pixel reads each line of weights once. A step of a block is a line.
     const auto advance = [&](int64_t count) __attribute__((always_inline)) {
       if constexpr (kPixels == 1) {
 #pragma GCC unroll 4
         for (int64_t i = 0; i < count; ++i) {
-          ahead.ask(w[0] + i * kStepBytes);
+          ahead.ask(w[0] + i * kQconvStepBytes);
         }
       }
-#pragma GCC unroll 4
-      for (int j = 0; j < kTogether; ++j) {
-        w[j] += count * kStepBytes;
-      }
+      qconv_advance<kTogether>(w, count);
     };
     for (int64_t tap = 0; tap < layout.taps; ++tap, steps += layout.steps) {
       const uint8_t* run[kPixels];

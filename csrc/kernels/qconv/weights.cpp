@@ -67,8 +67,6 @@ int64_t sum_bytes(const QconvLayout& layout) {
   return layout.parts * layout.part_blocks() * kQconvBlock * static_cast<int64_t>(sizeof(int32_t));
 }
 
-constexpr int64_t kStepBytes = kQconvBlock * 4;
-
 // Moves what two neighboring weights of the same sign have above a sum of 128 to `rest`.
 void cut_pair(int8_t* pair, int8_t* rest) {
   const int sum = pair[0] + pair[1];
@@ -99,9 +97,9 @@ Cut cut_weights(const QconvWeights& packed) {
       cut.rest.first.push_back(static_cast<int32_t>(cut.rest.places.size()));
     }
     for (int64_t step = 0; step < layout.steps; ++step) {
-      int8_t* const bytes = cut.values.data() + (run * layout.steps + step) * kStepBytes;
-      std::array<int8_t, kStepBytes> left{};
-      for (size_t i = 0; i < kStepBytes; i += 2) {
+      int8_t* const bytes = cut.values.data() + (run * layout.steps + step) * kQconvStepBytes;
+      std::array<int8_t, kQconvStepBytes> left{};
+      for (size_t i = 0; i < kQconvStepBytes; i += 2) {
         cut_pair(bytes + i, left.data() + i);
       }
       if (std::any_of(left.begin(), left.end(), [](int8_t each) { return each != 0; })) {
@@ -194,9 +192,9 @@ void add_rest(const QconvWeights& packed, std::vector<int8_t>& values) {
          ++i) {
       const int64_t step = places[i].tap * packed.layout.steps + places[i].step;
       const auto at = block * static_cast<size_t>(packed.layout.block_bytes()) +
-                      static_cast<size_t>(step * kStepBytes);
-      for (size_t j = 0; j < kStepBytes; ++j) {
-        values[at + j] = static_cast<int8_t>(values[at + j] + from[i * kStepBytes + j]);
+                      static_cast<size_t>(step * kQconvStepBytes);
+      for (size_t j = 0; j < kQconvStepBytes; ++j) {
+        values[at + j] = static_cast<int8_t>(values[at + j] + from[i * kQconvStepBytes + j]);
       }
     }
   }

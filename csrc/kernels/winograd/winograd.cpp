@@ -103,14 +103,6 @@ Tiles tiles_of(const WinogradCall& call, const WinogradWeights& weights) {
   return tiles;
 }
 
-// Whether each thread computes blocks of its own. Products of few channels are too small to be
-// divided among many threads. Many weights are read by all threads together.
-bool threads_take_blocks(const Tiles& tiles, const WinogradWeights& weights) {
-  constexpr size_t kMostBytes = size_t{4} << 20;
-  const int64_t threads = parallel_threads();
-  return threads > 1 && weights.bytes() <= kMostBytes && tiles.count >= threads * kFewestTiles;
-}
-
 // How the tiles are cut into blocks. If threads take blocks, all get as many of them.
 struct Blocks {
   const Tiles& tiles;
@@ -180,6 +172,12 @@ WinogradDstTile dst_tile(const WinogradCall& call, const Place& place, int64_t t
 }  // namespace
 
 std::span<const KernelRow<WinogradFunction>> winograd_kernels() { return kRows; }
+
+bool winograd_threads_take_blocks(int64_t tiles, size_t weight_bytes) {
+  constexpr size_t kMostBytes = size_t{4} << 20;
+  const int64_t threads = parallel_threads();
+  return threads > 1 && weight_bytes <= kMostBytes && tiles >= threads * kFewestTiles;
+}
 
 WinogradWeights::WinogradWeights(const float* weights, const Strides& strides, int64_t out_channels,
                                  int64_t in_channels, int64_t tile)
@@ -259,7 +257,7 @@ void winograd(const WinogradCall& call, const WinogradWeights& weights, Winograd
       }
     });
   };
-  const Blocks blocks(tiles, threads_take_blocks(tiles, weights));
+  const Blocks blocks(tiles, winograd_threads_take_blocks(tiles.count, weights.bytes()));
   const auto run_blocks = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       run_block(blocks.first_of(i), blocks.first_of(i + 1) - blocks.first_of(i));

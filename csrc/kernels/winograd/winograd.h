@@ -108,6 +108,11 @@ struct WinogradCall {
   WinogradImage to;
 };
 
+// Whether each thread computes blocks of tiles of its own. Else threads divide each product: those
+// of few channels are too small to be divided among many, and many weights are read by all
+// together.
+CPUACCEL_API bool winograd_threads_take_blocks(int64_t tiles, size_t weight_bytes);
+
 // Uses the best usable row and all of torch's threads.
 CPUACCEL_API void winograd(const WinogradCall& call, const WinogradWeights& weights);
 
