@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/qconv/impl.h"
+#include "kernels/qconv/steps.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -36,7 +37,8 @@ struct QconvMatrix : QconvLoop<V> {
         blocks[i][2 * j + 1] = V::high_halves(start, start);
       }
     }
-    const int8_t* w = this->weights(v);
+    const int8_t* w;  // of both vectors: they lie side by side in a block
+    qconv_weights<V, 1>(call, panel, v, &w);
     const int64_t channel = panel.part * layout.part_inputs;
     for (int64_t tap = 0; tap < layout.taps; ++tap) {
       const uint8_t* run[kPixels];
