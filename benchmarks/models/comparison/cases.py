@@ -103,13 +103,11 @@ _LACKS = {DECODER: FP32, PICTURE: INT8}
 OPENVINO, TORCH, BOUND = "openvino", "torch", "bound"
 
 AIMS: dict[tuple[str, str], tuple[Aim, ...]] = {
-    (CNN, INT8): (Aim(OPENVINO, mean=1.15, each=0.95), Aim(TORCH, mean=2.25)),
-    (CNN, FP32): (Aim(OPENVINO, mean=1.0),),
-    (CNN, BF16): (Aim(OPENVINO, mean=1.0),),
-    **{(ENCODER, each): (Aim(OPENVINO, each=1.0),) for each in TYPES},
+    (CNN, INT8): (Aim(OPENVINO, mean=1.25, each=1.0), Aim(TORCH, mean=2.25)),
+    **{(CNN, each): (Aim(OPENVINO, mean=1.1, each=0.97),) for each in (FP32, BF16)},
+    **{(ENCODER, each): (Aim(OPENVINO, mean=1.1, each=1.0),) for each in TYPES},
     **{(PICTURE, each): (Aim(OPENVINO, each=1.1),) for each in (FP32, BF16)},
-    (DECODER, BF16): (Aim(BOUND, each=0.85),),
-    (DECODER, INT8): (Aim(BOUND, each=0.85),),
+    **{(DECODER, each): (Aim(BOUND, each=0.9),) for each in (BF16, INT8)},
 }
 
 
