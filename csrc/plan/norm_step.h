@@ -10,10 +10,10 @@
 
 namespace cpuaccel::plan {
 
-// The maker of these steps (step_makers.h).
+// The maker of these steps (step_makers.h). It copies sources whose rows have gaps.
 DeclineReason make_norm(StepRequest& request);
 
-// The steps of an rms_norm that make_norm declines: its source is copied first.
+// Throws: what make_norm declines has wrong types or weights.
 void add_rms_norm(Building& building, const Region& region, const Operation& operation);
 
 // Whether the partition with that number is a single addition of two values with the same layout,

@@ -1,4 +1,4 @@
-"""Parts of diffusion networks: AdaLN's scale and shift, and quotients by 1."""
+"""Parts of networks of pictures: AdaLN's scale and shift, quotients by 1, norms of images."""
 
 from __future__ import annotations
 
@@ -92,3 +92,26 @@ def test_an_operand_that_lies_across_the_others(dtype: torch.dtype) -> None:
         torch.testing.assert_close(
             optimized(x, image).double(), exact, rtol=tolerance, atol=tolerance
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_norm_of_a_transposed_image(dtype: torch.dtype, layout: torch.memory_format) -> None:
+    """oneDNN Graph read such rows number by number."""
+    torch.manual_seed(0)
+    model = Net(
+        lambda self, x: self.layer(self.norm(x.permute(0, 2, 3, 1))).relu(),
+        norm=nn.LayerNorm(WIDTH),
+        layer=nn.Linear(WIDTH, WIDTH),
+    ).eval()
+    x = torch.randn(2, WIDTH, 5, 7)
+    with torch.no_grad():
+        exact = model(x)
+        model, x = model.to(dtype), x.to(dtype, memory_format=layout)
+        optimized = cpuaccel.optimize(model, (x,), time_budget=0)
+        tolerance = 1e-5 if dtype == torch.float32 else 5e-2
+        torch.testing.assert_close(optimized(x).float(), exact, rtol=tolerance, atol=tolerance)
+        steps = str(cpuaccel.explain(optimized, (x,))).splitlines()
+    norms = [line for line in steps if line.startswith("LayerNorm ")]
+    assert norms
+    assert not any("onednn" in line for line in norms)
