@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "conv_case.h"
@@ -96,6 +97,24 @@ TEST_P(QconvTest, Pointwise) {
           const auto type = kConvDstTypes[(IC + OC / 8) % 3];
           check({{IC, OC, 1, 1, 1, S, S, P, P}, 2, 5, 9, 77}, GetParam().function, type, random);
         }
+      }
+    }
+  }
+}
+
+// Several taps of many channels: chunks of weights of one tap and across taps, tiles of five to
+// eight pixels, and numbers of vectors of channels that are even and odd.
+TEST_P(QconvTest, ManyChannelsAndFewPixels) {
+  std::mt19937 random(17);
+  for (const auto& [IH, IW] :
+       {std::pair<int64_t, int64_t>{4, 4}, {5, 5}, {7, 7}, {8, 8}, {1, 17}}) {
+    for (const int64_t IC : {116, 130, 520}) {
+      for (const int64_t OC : {16, 40, 64}) {
+        SCOPED_TRACE(testing::Message() << IC << "->" << OC << " image " << IH << "x" << IW);
+        const auto type = kConvDstTypes[(IC + OC / 8 + IH) % 3];
+        check({{IC, OC, 1, 3, 3, 1, 1, 1, 1}, 1, IH, IW, 77}, GetParam().function, type, random);
+        check({{IC, OC, 1, 2, 3, 2, 2, 0, 1}, 2, 2 * IH, 2 * IW, 9}, GetParam().function, type,
+              random);
       }
     }
   }

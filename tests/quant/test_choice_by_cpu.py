@@ -36,6 +36,20 @@ def test_stem(kernel: int, provider: str) -> None:
     assert _provider_of((3, 64, kernel), 64) == provider
 
 
+@needs_front_end
+@pytest.mark.parametrize(
+    ("cpu", "image", "provider"),
+    [
+        ("GenuineIntel Emerald Rapids", 8, "cpuaccel"),
+        ("GenuineIntel Emerald Rapids", 9, "onednn"),
+        ("AuthenticAMD Zen 4", 8, "onednn"),
+    ],
+)
+def test_several_taps(cpu: str, image: int, provider: str) -> None:
+    with as_cpu(cpu):
+        assert _provider_of((64, 64, 3), image + 2) == provider
+
+
 def _provider_of(layer: tuple[int, int, int], image: int) -> str:
     """What runs a layer of these channels and this kernel."""
     native = load()
