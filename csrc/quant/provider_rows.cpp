@@ -92,17 +92,18 @@ bool intel_without_amx() {
 // In small images weights are used a few times only, and few channels leave the results as the
 // work.
 bool fast_pointwise_of_intel(const LayerWeight& layer, const QuantCall& call) {
-  constexpr int64_t kSmallImage = 196, kMostPixels = 56 * 56, kFewChannels = 96;
+  constexpr int64_t kSmallImage = 196, kFewRows = 784, kMostPixels = 56 * 56, kFewChannels = 96;
   const LayerShape& s = layer.shape;
-  const bool wanted = pixels(call) <= kSmallImage ||
+  const bool wanted = (pixels(call) <= kSmallImage && call.N * pixels(call) <= kFewRows) ||
                       (pixels(call) <= kMostPixels && s.IC <= kFewChannels && s.OC > 16);
   return pointwise_by_vnni(layer, call) && wanted && intel_without_amx();
 }
 // The calls that kernels/qconv/deep_avx512vnni.h is for, and smaller ones.
 bool few_pixels_of_intel(const LayerWeight& layer, const QuantCall& call) {
+  constexpr int64_t kLeast = 16, kMost = 64, kFewRows = 196;
   const LayerShape& s = layer.shape;
-  return plain_2d(layer) && s.groups == 1 && s.taps() > 1 && pixels(call) >= 16 &&
-         pixels(call) <= 64 && intel_without_amx();
+  return plain_2d(layer) && s.groups == 1 && s.taps() > 1 && pixels(call) >= kLeast &&
+         pixels(call) <= kMost && call.N * pixels(call) <= kFewRows && intel_without_amx();
 }
 // Few src channels do not fill an AMX tile, and many results leave the tiles through memory.
 bool widening_beside_amx(const LayerWeight& layer, const QuantCall& call) {
@@ -147,12 +148,12 @@ constexpr std::array kRows{
         "times as fast as oneDNN on Zen 4"},
     ProviderRow{
         Provider::cpuaccel, fast_pointwise_of_intel,
-        "1x1, AVX512-VNNI of Intel without AMX, at most 196 pixels, or 3136 and 96 channels: 1.02 "
-        "to 1.67 times as fast as oneDNN on Emerald Rapids"},
+        "1x1, AVX512-VNNI of Intel without AMX, at most 196 pixels, 784 in a batch, or 3136 and "
+        "96 channels: 1.02 to 1.67 times as fast as oneDNN on Emerald Rapids"},
     ProviderRow{
         Provider::cpuaccel, few_pixels_of_intel,
-        "several taps, AVX512-VNNI of Intel without AMX, 16 to 64 pixels: 1.03 to 1.36 times as "
-        "fast as oneDNN on Emerald Rapids"},
+        "several taps, AVX512-VNNI of Intel without AMX, 16 to 64 pixels, 196 in a batch: 1.03 to "
+        "1.36 times as fast as oneDNN on Emerald Rapids"},
     ProviderRow{
         Provider::cpuaccel, widening_beside_amx,
         "1x1 of up to 48 channels to at least twice as many, AMX: 1.08 to 1.30 times as fast as "

@@ -50,14 +50,24 @@ def test_several_taps(cpu: str, image: int, provider: str) -> None:
         assert _provider_of((64, 64, 3), image + 2) == provider
 
 
-def _provider_of(layer: tuple[int, int, int], image: int) -> str:
+@needs_front_end
+@pytest.mark.parametrize(
+    ("layer", "image", "most"), [((512, 64, 1), 14, 4), ((512, 64, 1), 7, 16), ((64, 64, 3), 9, 4)]
+)
+def test_large_batches_are_onednn_s(layer: tuple[int, int, int], image: int, most: int) -> None:
+    with as_cpu("GenuineIntel Emerald Rapids"):
+        assert _provider_of(layer, image, most) == "cpuaccel"
+        assert _provider_of(layer, image, most + 1) == "onednn"
+
+
+def _provider_of(layer: tuple[int, int, int], image: int, batch: int = 1) -> str:
     """What runs a layer of these channels and this kernel."""
     native = load()
     if not native.isa().startswith("avx512_v") or native.has_amx_arithmetic():
         pytest.skip(f"isa() is {native.isa()}, or has AMX: the rows are for AVX512-VNNI alone")
     with engine("x86"):
         convolution = torch.ao.nn.quantized.Conv2d(*layer)
-        src = torch.rand(1, layer[0], image, image)
+        src = torch.rand(batch, layer[0], image, image)
         with counted() as counts:
             convolution(torch.quantize_per_tensor(src, 0.01, 0, torch.quint8))
     (name,) = (name for name in counts.calls if name.startswith("conv2d."))
