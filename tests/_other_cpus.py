@@ -32,10 +32,3 @@ def as_amd() -> Iterator[None]:
     core = "Zen 4" if native.isa().startswith("avx512") else "Zen 3"
     with as_cpu(f"AuthenticAMD {core}"):
         yield
-
-
-@contextmanager
-def as_unknown_cpu() -> Iterator[None]:
-    """Choose as on a CPU of a vendor that no table names: rows of one vendor do not count."""
-    with as_cpu("Unknown CPU"):
-        yield

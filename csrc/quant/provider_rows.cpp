@@ -160,8 +160,7 @@ constexpr std::array kRows{
         "oneDNN on a Xeon with AMX"},
     ProviderRow{Provider::cpuaccel, wide_stem,
                 "stem of more than 7x7 taps, AVX512-VNNI without AMX: 449 us against 1196 at 11x11 "
-                "3->64 55x55 "
-                "on Emerald Rapids"},
+                "3->64 55x55 on Emerald Rapids"},
     ProviderRow{Provider::onednn, with_vnni,
                 "convolution, VNNI: 245 us against 419 at 3x3 64->64 56x56, depthwise 144 at 56x56 "
                 "90 against 153"},

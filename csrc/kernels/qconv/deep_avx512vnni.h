@@ -15,10 +15,9 @@
 #include "kernels/dot4/avx512vnni.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
+#include "kernels/qconv/even_tiles.h"
 #include "kernels/qconv/impl.h"
 #include "kernels/qconv/qconv.h"
-#include "kernels/qconv/steps.h"
-#include "kernels/round_up.h"
 #include "kernels/spread_prefetch.h"
 
 namespace cpuaccel::kernels {
@@ -31,9 +30,7 @@ struct QconvDeep : QconvLoop<Avx512VnniDot4> {
   static constexpr int64_t kChunk = 128;  // steps whose weights stay in L1: 8 KiB for each vector
 
   void run_deep() const {
-    const int64_t end = panel.block + panel.blocks;
-    const int64_t filled = (layout.part_outputs + V::kLanes - 1) / V::kLanes;
-    const int64_t last = end < filled ? end : filled;
+    const int64_t last = last_vector();
     int64_t v = panel.block;
     for (; v + 2 <= last; v += 2) {
       two_vectors(v, v + 4 <= last);
@@ -83,17 +80,16 @@ struct QconvDeep : QconvLoop<Avx512VnniDot4> {
   CPUACCEL_INLINE void chunk(int64_t tap, int64_t step, int64_t count, const int8_t* w,
                              int64_t vector_bytes, const int8_t* next,
                              Int (*sums)[kQconvPanel]) const {
-    // Tiles of about equal height: five to eight pixels.
-    const int64_t tiles = divide_up(panel.pixels, int64_t{kTallest});
-    const int64_t least = panel.pixels / tiles, taller = panel.pixels % tiles;
-    const int64_t half = (tiles + 1) / 2;  // tiles that ask for the next weights of one vector
+    const EvenTiles tiles(panel.pixels, kTallest);  // five to eight pixels
+    const int64_t half =
+        (tiles.count + 1) / 2;  // tiles that ask for the next weights of one vector
     const int64_t wanted = next != nullptr ? kChunk * kQconvStepBytes : 0;
     SpreadPrefetchLoops ahead[2] = {
         {next, wanted, count, half},
-        {next != nullptr ? next + vector_bytes : nullptr, wanted, count, tiles - half}};
+        {next != nullptr ? next + vector_bytes : nullptr, wanted, count, tiles.count - half}};
     const uint8_t* const* runs = panel.runs + tap * kQconvPanel;
-    for (int64_t t = 0, pixel = 0; t < tiles; ++t) {
-      const int64_t height = least + (t < taller ? 1 : 0);
+    for (int64_t t = 0, pixel = 0; t < tiles.count; ++t) {
+      const int64_t height = tiles.height(t);
       const SpreadPrefetch asked = ahead[t < half ? 0 : 1].next();
       tile_of(height, runs + pixel, step, count, w, vector_bytes, asked, &sums[0][pixel],
               &sums[1][pixel]);
@@ -156,10 +152,7 @@ CPUACCEL_INLINE bool qconv_deep(const QconvCall& call, const QconvPanel& panel) 
       panel.pixels < kLeastPixels || layout.block_bytes() < kLeastBytes) {
     return false;
   }
-  const QconvDeep loop{{call, panel, layout,
-                        Avx512VnniDot4::Quantizer(call.dst.zero_point, call.dst.min, call.dst.max,
-                                                  call.dst.flip())}};
-  loop.run_deep();
+  QconvDeep{QconvLoop<Avx512VnniDot4>::of(call, panel)}.run_deep();
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/qconv/qconv.h"
 #include "kernels/qconv/steps.h"
 #include "kernels/read_ahead.h"
+#include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
 namespace {
@@ -29,6 +30,19 @@ struct QconvLoop {
   const QconvPanel& panel;
   const QconvLayout& layout;
   typename V::Quantizer quantizer;
+
+  static QconvLoop of(const QconvCall& call, const QconvPanel& panel) {
+    const ConvDst& dst = call.dst;
+    return {call, panel, call.weights->layout,
+            typename V::Quantizer(dst.zero_point, dst.min, dst.max, dst.flip())};
+  }
+
+  // The end of the panel's vectors that have output channels.
+  int64_t last_vector() const {
+    const int64_t end = (panel.block + panel.blocks) * kVectors;
+    const int64_t filled = divide_up(layout.part_outputs, kLanes);
+    return end < filled ? end : filled;
+  }
 
   // Computes kPixels pixels from `pixel` by kWide vectors of channels from `v`.
   template <int kPixels, int kWide, bool kSeveralGroups>
@@ -416,9 +430,7 @@ struct QconvLoop {
 
   template <bool kSeveralGroups>
   void run() const {
-    const int64_t end = (panel.block + panel.blocks) * kVectors;
-    const int64_t filled = (layout.part_outputs + kLanes - 1) / kLanes;
-    const int64_t last = end < filled ? end : filled;
+    const int64_t end = (panel.block + panel.blocks) * kVectors, last = last_vector();
     for (int64_t v = panel.block * kVectors; v < last;) {
       const int64_t left = last - v;
       if (panel.pixels == 1 && !kSeveralGroups && left >= 3 && end - v >= 4) {
@@ -462,9 +474,7 @@ struct QconvLoop {
 
 template <typename V>
 void qconv_panel(const QconvCall& call, const QconvPanel& panel) {
-  const QconvLoop<V> loop{
-      call, panel, call.weights->layout,
-      typename V::Quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip())};
+  const auto loop = QconvLoop<V>::of(call, panel);
   if (call.weights->layout.several_groups) {
     loop.template run<true>();
   } else {

@@ -37,7 +37,7 @@ struct QconvMatrix : QconvLoop<V> {
         blocks[i][2 * j + 1] = V::high_halves(start, start);
       }
     }
-    const int8_t* w;  // of both vectors: they lie side by side in a block
+    const int8_t* w = nullptr;  // of both vectors: they lie side by side in a block
     qconv_weights<V, 1>(call, panel, v, &w);
     const int64_t channel = panel.part * layout.part_inputs;
     for (int64_t tap = 0; tap < layout.taps; ++tap) {
@@ -86,9 +86,7 @@ struct QconvMatrix : QconvLoop<V> {
   }
 
   void run() const {
-    const int64_t end = (panel.block + panel.blocks) * Base::kVectors;
-    const int64_t filled = (layout.part_outputs + V::kLanes - 1) / V::kLanes;
-    const int64_t last = end < filled ? end : filled;
+    const int64_t last = this->last_vector();
     for (int64_t v = panel.block * Base::kVectors; v < last; v += kWide) {
       for (int64_t pixel = 0; pixel < panel.pixels; pixel += kPixels) {
         if (panel.pixels - pixel > V::kPixels) {
@@ -103,9 +101,7 @@ struct QconvMatrix : QconvLoop<V> {
 
 template <typename V>
 void qconv_matrix_panel(const QconvCall& call, const QconvPanel& panel) {
-  const QconvMatrix<V> loop{
-      {call, panel, call.weights->layout,
-       typename V::Quantizer(call.dst.zero_point, call.dst.min, call.dst.max, call.dst.flip())}};
+  const QconvMatrix<V> loop{QconvLoop<V>::of(call, panel)};
   if (panel.pixels > V::kPixels && loop.fits()) {
     loop.run();
   } else {

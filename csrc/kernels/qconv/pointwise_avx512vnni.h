@@ -18,6 +18,7 @@
 #include "kernels/dot4/avx512vnni.h"
 #include "kernels/gemm/unroll.h"
 #include "kernels/inline.h"
+#include "kernels/qconv/even_tiles.h"
 #include "kernels/qconv/qconv.h"
 #include "kernels/spread_prefetch.h"
 
@@ -128,15 +129,12 @@ struct QconvPointwise {
     auto* dst = static_cast<uint8_t*>(call.dst.data) + (panel.first_pixel * OC + channel) * element;
     alignas(64) uint8_t copies[kPixels * kMostBytes];
     alignas(64) Result results[kPixels * kWidth];
-    // Tiles of about equal height, at least two pixels: a last tile of one pixel would take as long
-    // as one of four.
-    const int64_t tiles = (panel.pixels + kPixels - 1) / kPixels;
-    const int64_t least = panel.pixels / tiles, taller = panel.pixels % tiles;
+    const EvenTiles tiles(panel.pixels, kPixels);  // at least two pixels
     const int64_t next = filled - v - kVectors;
     const int64_t wanted = kAsks ? (next < 3 ? next : 3) * kept.block : 0;
-    SpreadPrefetchLoops ahead(kept.weights + kVectors * kept.block, wanted, steps, tiles);
-    for (int64_t tile = 0, pixel = 0; tile < tiles; ++tile) {
-      const int64_t height = least + (tile < taller ? 1 : 0);
+    SpreadPrefetchLoops ahead(kept.weights + kVectors * kept.block, wanted, steps, tiles.count);
+    for (int64_t tile = 0, pixel = 0; tile < tiles.count; ++tile) {
+      const int64_t height = tiles.height(tile);
       const Lines of = lines(pixel, height, copies);
       const SpreadPrefetch asked = ahead.next();
       if (in_place) {
