@@ -17,6 +17,7 @@ bandwidth's limit.
 
 import argparse
 import json
+import os
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -86,6 +87,11 @@ def main(arguments: list[str] | None = None) -> None:
     if options.inside:
         print(json.dumps(_inside(options)))
         return
+    if options.barrier_us is None and len(os.sched_getaffinity(0)) < 2:
+        raise SystemExit(
+            "--barrier-us: expected a number, because this process may use one core only, where"
+            " the time of a cache line between two cores cannot be measured"
+        )
     console = _machine.console()
     document: dict[str, Any] = {"machine": _machine.describe(), "models": []}
     with tempfile.TemporaryDirectory() as name:
@@ -106,7 +112,8 @@ def _model(
     stderr = Console(stderr=True)
     for threads in track(sorted({1, *options.threads}), f"{name} {batch}", console=stderr):
         more = ["--batch", str(batch), "--sequence", str(options.sequence)]
-        more += ["--rounds", str(options.rounds), "--barrier-us", str(options.barrier_us or -1)]
+        barrier = -1 if options.barrier_us is None else options.barrier_us
+        more += ["--rounds", str(options.rounds), "--barrier-us", str(barrier)]
         preload = environment(library, cache)
         result = result_of("benchmarks.models.scaling", "call", name, threads, preload, *more)
         calls[threads] = Call.of(result["call"])

@@ -117,6 +117,14 @@ def test_scaling_end_to_end(tmp_path, capsys):
 
 
 @pytest.mark.skipif(bool(_plugin.missing()), reason="needs cpuaccel")
+def test_one_core_has_no_time_between_cores(monkeypatch):
+    monkeypatch.setattr(scaling.os, "sched_getaffinity", lambda pid: {0})
+    monkeypatch.setattr(scaling, "compiler", lambda: "c++")
+    monkeypatch.setattr(scaling, "backend_missing", lambda: "")
+    with pytest.raises(SystemExit, match="--barrier-us: expected a number"):
+        scaling.main([])
+
+
 def test_hubs_end_to_end(capsys):
     hubs.main(["--models", "gat_attention", "--threads", "3", "--edges", "2000", "--rounds", "1"])
     assert "gat_attention" in capsys.readouterr().out

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "emulated.h"
 #include "guarded.h"
@@ -29,6 +30,9 @@ struct Problem {
   GuardedVector<float> sinks{};                          // of each head, or empty
   DataType kept = DataType::f32;                         // of keys and values
   GuardedVector<float> query{}, key{}, value{}, mask{};  // mask: L x S of every head, or empty
+  // A mask in two parts of bf16, L x S / width and L x width.
+  int64_t width = 0;
+  GuardedVector<uint16_t> mask_rows{}, mask_columns{};
 
   Problem& fill(unsigned seed) {
     std::mt19937 random(seed);
@@ -41,6 +45,20 @@ struct Problem {
     query = floats(N * L * H * E);
     key = floats(N * S * H / group * E);
     value = floats(N * S * H / group * E);
+    if (width != 0) {
+      const auto numbers = [&](int64_t count) {
+        GuardedVector<uint16_t> result(static_cast<size_t>(count));
+        std::generate(result.begin(), result.end(), [&] { return float_to_bf16(normal(random)); });
+        return result;
+      };
+      mask_rows = numbers(L * S / width);
+      mask_columns = numbers(L * width);
+      mask.resize(size(L * S));
+      for (int64_t i = 0; i < L * S; ++i) {
+        mask[size(i)] = bf16_to_float(mask_rows[size(i / width)]) +
+                        bf16_to_float(mask_columns[size(i / S * width + i % width)]);
+      }
+    }
     if (kept != DataType::f32) {
       keep(key, kept_key, key_scales);
       keep(value, kept_value, value_scales);
@@ -103,6 +121,11 @@ struct Problem {
     call.value_scales = scales_of(value_scales);
     if (!mask.empty()) {
       call.mask = {mask.data(), DataType::f32, 0, 0, S, 1};
+    }
+    if (width != 0) {
+      call.mask = {mask_rows.data(), DataType::bf16, 0, 0, S / width, 1};
+      call.mask_columns = {mask_columns.data(), DataType::bf16, 0, 0, width, 1};
+      call.mask_width = width;
     }
     call.dst = {result.dst.data(), DataType::f32, L * H * E, E, H * E};
     call.logsumexp = {result.logsumexp.data(), DataType::f32, L * H, 1, H};
@@ -383,6 +406,25 @@ TEST_P(AttentionTest, MasksAndRowsOfNothing) {
   problem.check(GetParam().function);
   problem.bf16 = has_bf16_arithmetic();
   problem.check(GetParam().function);
+}
+
+// With few queries, with more keys than a block, and with parts that no vector width divides.
+TEST_P(AttentionTest, MasksInTwoParts) {
+  for (const int64_t L : {1, 5, 20}) {
+    for (const auto& [S, width] : {std::pair<int64_t, int64_t>{1, 1},
+                                   {60, 60},
+                                   {60, 1},
+                                   {196, 14},
+                                   {1056, 33},
+                                   {1188, 11}}) {
+      Problem problem{.L = L, .S = S, .E = 16, .width = width};
+      problem.fill(14).check(GetParam().function);
+      problem.causal = true;
+      problem.check(GetParam().function);
+    }
+  }
+  Problem groups{.H = 4, .L = 2, .S = 196, .E = 16, .group = 2, .width = 14};
+  groups.fill(15).check(GetParam().function);
 }
 
 // Masks often contain this number instead of infinity: a row of it sees all keys equally.

@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
 from cpuaccel.compile.bridge._arguments import arguments_of, common_float_dtype, first_result
+from cpuaccel.compile.bridge.mask_sums import mask_sum_of
 from cpuaccel.compile.bridge.translation import Fallback, Translation, hint
 
 _aten: Any = torch.ops.aten
@@ -27,10 +28,8 @@ def _attention(translation: Translation, node: Node) -> None:
     if not _have_matching_sizes(query, key, value):
         raise Fallback("grouped-query heads, or heads of different sizes")
     mask = given["attn_mask"]
-    if mask is not None:
-        if translation.tensor(mask).dtype not in (torch.float32, query.dtype):
-            raise Fallback("a mask of another dtype")
-        operands.append(mask)
+    if mask is not None and translation.tensor(mask).dtype not in (torch.float32, query.dtype):
+        raise Fallback("a mask of another dtype")
     result = first_result(node)
     if result is None:
         raise Fallback("the logsumexp result is used")
@@ -42,14 +41,15 @@ def _attention(translation: Translation, node: Node) -> None:
     scale = given["scale"]
     if scale is None:
         scale = 1 / math.sqrt(hint(query.shape[3]))
+    sizes = (*query.shape[:3], key.shape[2])
+    parts = mask_sum_of(mask, sizes) if has_mask else None
     translation.begin([node, result], result)
-    translation.op(
-        "attention",
-        [translation.read(each) for each in operands],
-        result,
-        scale=float(scale),
-        causal=causal,
-    )
+    if has_mask:
+        operands += [mask] if parts is None else parts.parts
+    inputs = [translation.read(each) for each in operands]
+    if parts is not None:
+        translation.look_through(node, *parts.between)
+    translation.op("attention", inputs, result, scale=float(scale), causal=causal)
 
 
 def _have_matching_sizes(query: Tensor, key: Tensor, value: Tensor) -> bool:

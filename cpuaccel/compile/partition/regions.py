@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel import _native
 from cpuaccel.compile.bridge import (
@@ -28,6 +27,7 @@ from cpuaccel.compile.bridge import (
 from cpuaccel.compile.bridge.plan_text import Operation, Output, PlanText
 from cpuaccel.compile.bridge.translation import Fallback, Translation, Unit
 from cpuaccel.compile.partition import cost
+from cpuaccel.compile.partition.output_layouts import is_channels_last
 from cpuaccel.compile.partition.partition import Partition
 from cpuaccel.compile.partition.readers import is_read_outside, outside_sources
 from cpuaccel.compile.partition.selection import choose_partitions, drop_incomplete_units
@@ -365,7 +365,7 @@ def _region(
     inside = set(nodes)
     results = [unit.result for unit in units]
     returned = [
-        (node, _channels_last(node))
+        (node, is_channels_last(node, translation))
         for node in sorted(results, key=position.__getitem__)
         if is_read_outside(node, inside, taken, translation)
     ]
@@ -420,30 +420,6 @@ def _runnable(partitions: list[Partition], translation: Translation) -> list[Par
     for partition in sorted(partitions, key=lambda each: min(each.operations)):
         visit(partition)
     return list(done.values())
-
-
-def _channels_last(node: Node) -> bool:
-    """Say whether a result is channels_last: as in eager if the graph returns it, else if an image.
-
-    Tensors that are not images in eager, such as the heads of attention, have a view's strides.
-    """
-    value = node.meta["val"]
-    if value.dim() not in (4, 5) or any(map(_is_attention, node.users)):
-        return False
-    sizes, strides = value.shape, value.stride()
-    channels_last = statically_known_true(strides[1] == 1)
-    if any(user.op == "output" for user in node.users):
-        return channels_last and not statically_known_true(strides[-1] == 1)
-    contiguous = statically_known_true(strides[-1] == 1) and all(
-        statically_known_true(strides[dim] == strides[dim + 1] * sizes[dim + 1])
-        for dim in range(1, value.dim() - 1)
-    )
-    return channels_last or contiguous
-
-
-def _is_attention(node: Node) -> bool:
-    """Say whether `node` reads heads: those of a single token have the strides of images."""
-    return "attention" in str(node.target)
 
 
 # Trying, and timing

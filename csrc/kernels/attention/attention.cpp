@@ -58,7 +58,7 @@ class Queries {
         score_stride_(round_up(keys_, 16) + 16),
         scratch_(ScratchSlot::gemm_dst, ScratchArrays::room<float>(tile_ * score_stride_) +
                                             AttentionSums::room(call, most) +
-                                            AttentionRows::room(keys_)),
+                                            AttentionRows::room(call, keys_)),
         scores_(scratch_.take<float>(tile_ * score_stride_)),
         rows_(call, kernels, arithmetic.tile_kernels(), AttentionSums::from(call, most, scratch_),
               keys_, scratch_) {

@@ -9,6 +9,8 @@
 //   n < N, h < H, l < L (queries), s < S (keys), e < E, all int64 and at least 1
 //   g = h / group: a head of keys and values serves `group` heads of queries
 //   query, key, value, dst: f32, bf16 or f16; mask: f32, bf16 or f16, or none
+//   With a mask_width W, the mask is a sum: mask[n,h,l,s / W] + mask_columns[n,h,l,s % W]. So are
+//   masks of positions in images (Li et al., "MViTv2", 2022).
 //   any strides, except that dst's elements e are contiguous and its rows do not overlap
 //   sinks: H floats, or none. sinks[h] is one more score of each softmax, of a key whose value is
 //   0. causal: keys s > l + past count as masked, and with a window keys s <= l + past - window too
@@ -63,6 +65,8 @@ struct AttentionCall {
   int64_t N = 0, H = 0, L = 0, S = 0, E = 0;
   int64_t group = 1;                        // a divisor of H
   AttentionMatrix query, key, value, mask;  // mask.data null: none
+  AttentionMatrix mask_columns;
+  int64_t mask_width = 0;  // 0: mask is whole
   AttentionDst dst;
   AttentionDst logsumexp;  // f32; data null: none
   float scale = 1.0f;
@@ -108,6 +112,10 @@ struct AttentionKernels {
   void (*multiply)(float* row, const float* factors, int64_t count);
   // dst[i] = src[i]
   void (*widen)(const int8_t* src, int64_t count, float* dst);
+  // dst[i * width + j] = rows[i] + columns[j]. May read columns up to a multiple of 16, and write
+  // up to 15 elements behind dst.
+  void (*outer_sum)(const float* rows, int64_t count, const float* columns, int64_t width,
+                    float* dst);
   // Null if there are no such loops.
   const AttentionGroups* groups = nullptr;
 };

@@ -37,7 +37,7 @@ class Pieces {
                  ScratchArrays::room<float>(most_ * cut.rows * score_stride_) +
                      ScratchArrays::room<float>(cut.rows * wide_stride_) +
                      ScratchArrays::room<float>(block_ * wide_stride_) +
-                     ScratchArrays::room<float>(cut.keys) + AttentionRows::room(cut.keys) +
+                     ScratchArrays::room<float>(cut.keys) + AttentionRows::room(call, cut.keys) +
                      (is_shared_ ? 0 : AttentionSums::room(call, most_ * cut.rows))),
         scores_(scratch_.take<float>(most_ * cut.rows * score_stride_)),
         query_(scratch_.take<float>(cut.rows * wide_stride_)),

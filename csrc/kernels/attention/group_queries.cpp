@@ -39,7 +39,7 @@ class GroupPieces {
                      ScratchArrays::room<float>(together_ * call.E) +
                      ScratchArrays::room<float>(tiles_ * tile_query()) +
                      ScratchArrays::room<float>(block(DataType::f32) * call.E) +
-                     ScratchArrays::room<float>(cut.keys) + AttentionRows::room(cut.keys) +
+                     ScratchArrays::room<float>(cut.keys) + AttentionRows::room(call, cut.keys) +
                      (is_shared_ ? 0 : AttentionSums::room(call, most_ * cut.rows))),
         scores_(scratch_.take<float>(most_ * tiles_ * tile_scores_)),
         rows_of_query_(scratch_.take<float>(together_ * call.E)),

@@ -159,13 +159,26 @@ inline void widen_row(const int8_t* __restrict src, int64_t count, float* __rest
   }
 }
 
+// Whole vectors only: what one writes behind its row, the next row overwrites.
+template <typename V>
+void outer_sum_rows(const float* rows, int64_t count, const float* columns, int64_t width,
+                    float* dst) {
+  for (int64_t i = 0; i < count; ++i, dst += width) {
+    const auto row = V::set1(rows[i]);
+    for (int64_t j = 0; j < width; j += V::kLanes) {
+      V::store(dst + j, V::add(row, V::load(columns + j)));
+    }
+  }
+}
+
 template <typename V>
 constexpr AttentionKernels attention_kernels_of(const AttentionGroups* groups) {
   if constexpr (requires(uint16_t* to, typename V::Vector v) { V::store_bf16(to, v); }) {
-    return {softmax_row<V>, softmax_row_bf16<V>, scale_row<V>, cap_row<V>,
-            multiply_row,   widen_row,           groups};
+    return {softmax_row<V>, softmax_row_bf16<V>, scale_row<V>,      cap_row<V>,
+            multiply_row,   widen_row,           outer_sum_rows<V>, groups};
   } else {
-    return {softmax_row<V>, nullptr, scale_row<V>, cap_row<V>, multiply_row, widen_row, groups};
+    return {softmax_row<V>, nullptr,   scale_row<V>,      cap_row<V>,
+            multiply_row,   widen_row, outer_sum_rows<V>, groups};
   }
 }
 

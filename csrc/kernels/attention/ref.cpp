@@ -38,10 +38,18 @@ void multiply(float* row, const float* factors, int64_t count) {
 
 void widen(const int8_t* src, int64_t count, float* dst) { std::copy_n(src, count, dst); }
 
+void outer_sum(const float* rows, int64_t count, const float* columns, int64_t width, float* dst) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::transform(columns, columns + width, dst + i * width,
+                   [&](float column) { return rows[i] + column; });
+  }
+}
+
 }  // namespace
 
 const AttentionKernels& attention_ref() {
-  static constexpr AttentionKernels kernels{softmax, nullptr, scale, cap, multiply, widen};
+  static constexpr AttentionKernels kernels{softmax,  nullptr, scale,    cap,
+                                            multiply, widen,   outer_sum};
   return kernels;
 }
 

@@ -9,25 +9,12 @@
 
 #include "base/scratch_arrays.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/mask.h"
+#include "kernels/attention/places.h"
 #include "kernels/gemm/kernels.h"
 #include "kernels/round_up.h"
 
 namespace cpuaccel::kernels {
-
-inline const char* at(const AttentionMatrix& matrix, int64_t n, int64_t h, int64_t row) {
-  const int64_t index = n * matrix.batch_stride + h * matrix.head_stride + row * matrix.row_stride;
-  return static_cast<const char*>(matrix.data) + index * data_type_size(matrix.type);
-}
-
-inline char* at(const AttentionDst& dst, int64_t n, int64_t h, int64_t row) {
-  const int64_t index = n * dst.batch_stride + h * dst.head_stride + row * dst.row_stride;
-  return static_cast<char*>(dst.data) + index * data_type_size(dst.type);
-}
-
-// The head and query of a row.
-struct AttentionQuery {
-  int64_t n, h, l;
-};
 
 // A range of keys.
 struct AttentionKeys {
@@ -71,7 +58,9 @@ struct AttentionSums {
 class AttentionRows {
  public:
   // Scratch bytes for masks of `keys` keys.
-  static int64_t room(int64_t keys) { return ScratchArrays::room<float>(keys); }
+  static int64_t room(const AttentionCall& call, int64_t keys) {
+    return AttentionMask::room(call, keys);
+  }
 
   AttentionRows(const AttentionCall& call, const AttentionKernels& kernels,
                 const GemmKernels& floats, const AttentionSums& sums, int64_t keys,
@@ -80,7 +69,7 @@ class AttentionRows {
         kernels_(kernels),
         floats_(floats),
         sums_(sums),
-        mask_(from.take<float>(keys)) {}
+        mask_(call, kernels, floats, keys, from) {}
 
   // Sums over keys of weight times value, not divided by the sum of weights yet.
   float* dst(int64_t row) const { return sums_.dst + row * sums_.stride; }
@@ -93,17 +82,7 @@ class AttentionRows {
 
   // The mask of a query for keys s0 and on, until the next call; null: none.
   const float* mask(const AttentionQuery& query, int64_t s0, int64_t keys) const {
-    const AttentionMatrix& mask = call_.mask;
-    if (mask.data == nullptr) {
-      return nullptr;
-    }
-    const char* data =
-        at(mask, query.n, query.h, query.l) + s0 * mask.column_stride * data_type_size(mask.type);
-    if (mask.type == DataType::f32 && mask.column_stride == 1) {
-      return reinterpret_cast<const float*>(data);
-    }
-    floats_.load({data, mask.type, 0, mask.column_stride, 1, keys, mask_, keys});
-    return mask_;
+    return mask_.row(query, s0, keys);
   }
 
   void set(int64_t row, float max, float sum) const {
@@ -206,7 +185,7 @@ class AttentionRows {
   const AttentionKernels& kernels_;
   const GemmKernels& floats_;
   const AttentionSums sums_;
-  float* const mask_;
+  const AttentionMask mask_;
 };
 
 }  // namespace cpuaccel::kernels

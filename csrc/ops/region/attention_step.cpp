@@ -1,10 +1,12 @@
 // Attention as a plan step, on cpuaccel's kernel (family attention).
 //
-//   op attention in QUERY KEY VALUE [MASK] out DST    scale=f: causal=b:
+//   op attention in QUERY KEY VALUE [MASK | ROWS COLUMNS] out DST    scale=f: causal=b:
 //
 // QUERY and DST are N x H x L x E, KEY and VALUE N x H x S x E, all f32, all bf16 or all f16. MASK,
-// f32 or their type, broadcasts to N x H x L x S. DST has the strides of QUERY: if these are N x L
-// x H x E in memory, merging the heads afterwards copies nothing.
+// f32 or their type, broadcasts to N x H x L x S. ROWS and COLUMNS add up to a mask: they have the
+// elements of N x H x L x R x 1 and N x H x L x 1 x C in this order, with R * C = S and any first
+// dimensions, and the mask of key s is ROWS[s / C] + COLUMNS[s % C]. DST has the strides of QUERY:
+// if these are N x L x H x E in memory, merging the heads afterwards copies nothing.
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -46,6 +48,27 @@ kernels::AttentionMatrix mask_matrix(const Building& building, Id id, const Size
   return {nullptr, type_of(building, id), strides[0], strides[1], strides[2], strides[3]};
 }
 
+// Elements of N x H x L x count in their order, which are copied if they do not lie so.
+kernels::AttentionMatrix in_order(Building& building, Id& part, const Sizes& sizes) {
+  const auto plain = dense(building.desc(part).sizes, plan::MemoryFormat::contiguous);
+  if (plan::count_of(plain.sizes) != plan::count_of(sizes)) {
+    throw std::runtime_error("attention: the parts of the mask do not match the keys");
+  }
+  if (!same_layout(building.desc(part), plain)) {
+    const Id copy = building.new_value(building.type(part));
+    add_copy(building, part, copy, plain);
+    part = copy;
+  }
+  const auto strides = dense(sizes, plan::MemoryFormat::contiguous).strides;
+  return {nullptr, type_of(building, part), strides[0], strides[1], strides[2], strides[3]};
+}
+
+void add_mask_parts(Building& building, Id& rows, Id& columns, kernels::AttentionCall& call) {
+  call.mask_width = building.desc(columns).sizes.back();
+  call.mask = in_order(building, rows, {call.N, call.H, call.L, call.S / call.mask_width});
+  call.mask_columns = in_order(building, columns, {call.N, call.H, call.L, call.mask_width});
+}
+
 // The queries, copied unless the elements of each are adjacent.
 Id without_gaps(Building& building, Id query) {
   const auto& desc = building.desc(query);
@@ -79,7 +102,9 @@ void add_attention(Building& building, const plan::Region&, const Operation& ope
   call.query = matrix(building, inputs[0]);
   call.key = matrix(building, inputs[1]);
   call.value = matrix(building, inputs[2]);
-  if (inputs.size() > 3) {
+  if (inputs.size() > 4) {
+    add_mask_parts(building, inputs[3], inputs[4], call);
+  } else if (inputs.size() > 3) {
     call.mask = mask_matrix(building, inputs[3], {call.N, call.H, call.L, call.S});
   }
   call.dst = {nullptr, call.query.type, dst.strides[0], dst.strides[1], dst.strides[2]};
@@ -93,6 +118,7 @@ void add_attention(Building& building, const plan::Region&, const Operation& ope
                     now.key.data = in[1];
                     now.value.data = in[2];
                     now.mask.data = in.size() > 3 ? in[3] : nullptr;
+                    now.mask_columns.data = in.size() > 4 ? in[4] : nullptr;
                     now.dst.data = out[0];
                     now.bf16 = attention_in_bf16(now.query.type);
                     kernels::attention(now);
