@@ -29,6 +29,9 @@ from cpuaccel._compat import OpOverload
 from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.common import torch_names
 
+_aten: Any = torch.ops.aten
+_VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
+
 GETITEM = "getitem"
 """The name of operator.getitem."""
 
@@ -108,7 +111,7 @@ class Writer:
             Fallback: one of them cannot be written.
         """
         keywords = {key: self.written(value) for key, value in node.kwargs.items()}
-        return self.written(node.args), keywords
+        return self.written(_with_known_sizes(node)), keywords
 
     def written(self, value: Any) -> Any:
         """Return an argument as JSON values.
@@ -123,8 +126,10 @@ class Writer:
             return {"size": size} if size else -1  # the op, a view, infers it
         if isinstance(value, (list, tuple)):
             found = [self.written(each) for each in value]
-            pairs = zip(value, found, strict=True)
-            if sum(isinstance(each, Node) and new == -1 for each, new in pairs) > 1:
+            unknown = any(
+                isinstance(each, Node) and new == -1 for each, new in zip(value, found, strict=True)
+            )
+            if unknown and found.count(-1) > 1:
                 raise Fallback("dynamic sizes that no input determines")
             return found
         if isinstance(value, torch_names.TYPES):
@@ -132,6 +137,23 @@ class Writer:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         raise Fallback(f"an argument has type {type(value).__name__}")
+
+
+def _with_known_sizes(node: Node) -> tuple[Any, ...]:
+    """Return the arguments of a node, for a view with numbers instead of -1 where they are known.
+
+    A view infers one size only, which may be that of another dimension.
+    """
+    value = node.meta.get("val")
+    if node.target not in _VIEWS or not isinstance(value, Tensor) or len(node.args) < 2:
+        return node.args
+    src, sizes, *rest = node.args
+    assert isinstance(sizes, (list, tuple))
+    known = [
+        new if isinstance(each, int) and each == -1 and isinstance(new, int) else each
+        for each, new in zip(sizes, value.shape, strict=True)
+    ]
+    return (src, known, *rest)
 
 
 def is_size(node: Node) -> bool:
