@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from cpuaccel.compile.bridge import DECODER_STEPS, QUANTIZED_LAYERS
-from cpuaccel.compile.bridge.plan_text import Operation
 from cpuaccel.compile.bridge.translation import Translation
 
 _ROW_KINDS = (
@@ -15,14 +16,13 @@ _ROW_KINDS = (
     | {kind for kind in QUANTIZED_LAYERS if "linear" in kind}
 ) - {"scale"}
 """Kinds of ops that compute rows: their columns are the last dimension."""
-_ELEMENTWISE_KINDS = frozenset(
+_IMAGE_KINDS = frozenset(
     {
-        *("Add", "BiasAdd", "Divide", "Maximum", "Minimum", "Multiply", "Subtract", "scale"),
-        *("Abs", "Clamp", "Elu", "Exp", "GELU", "GELUTanh", "HardSigmoid", "HardSwish"),
-        *("LeakyReLU", "Log", "Mish", "ReLU", "Round", "Sigmoid", "SoftPlus", "Sqrt", "Square"),
-        *("Tanh", "TypeCast", "Dequantize", "Quantize"),
+        *("Convolution", "ConvTranspose", "q_conv", "BatchNormInference", "Interpolate"),
+        *("MaxPool", "AvgPool", "permute", "StaticTranspose"),
     }
 )
+"""Kinds of ops that compute images from tensors of the same sizes, or move their channels."""
 
 
 def is_channels_last(node: Node, translation: Translation) -> bool:
@@ -50,27 +50,21 @@ def _is_attention(node: Node) -> bool:
 
 
 def _has_rows(node: Node, translation: Translation) -> bool:
-    """Say whether an op on rows computes `node`, with only elementwise ops and views after it."""
+    """Say whether an op on rows computes `node`, and behind it only elementwise ops and views."""
     makers = {value: op for op in translation.operations for value in op.outputs}
     waiting, seen = [translation.numbers[node]], set()
     while waiting:
         value = waiting.pop()
         maker = makers.get(value)
-        if maker is None or value in seen:
+        if maker is None or value in seen or maker.kind in _IMAGE_KINDS:
             continue
         seen.add(value)
         if maker.kind in _ROW_KINDS:
             return True
-        waiting.extend(_of_same_count(maker, translation))
+        count = math.prod(translation.values[value].sizes)
+        waiting.extend(
+            source
+            for source in maker.inputs
+            if math.prod(translation.values[source].sizes) == count
+        )
     return False
-
-
-def _of_same_count(op: Operation, translation: Translation) -> list[int]:
-    """Return the sources whose elements the results of an elementwise op or a view have."""
-    values = translation.values
-    if op.kind in ("StaticReshape", "view"):
-        return [op.inputs[0]]
-    if op.kind not in _ELEMENTWISE_KINDS:
-        return []
-    sizes = values[op.outputs[0]].sizes
-    return [each for each in op.inputs if each in values and values[each].sizes == sizes]
