@@ -112,8 +112,9 @@ def _model(
     stderr = Console(stderr=True)
     for threads in track(sorted({1, *options.threads}), f"{name} {batch}", console=stderr):
         more = ["--batch", str(batch), "--sequence", str(options.sequence)]
-        barrier = -1 if options.barrier_us is None else options.barrier_us
-        more += ["--rounds", str(options.rounds), "--barrier-us", str(barrier)]
+        more += ["--rounds", str(options.rounds)]
+        if options.barrier_us is not None:
+            more += ["--barrier-us", str(options.barrier_us)]
         preload = environment(library, cache)
         result = result_of("benchmarks.models.scaling", "call", name, threads, preload, *more)
         calls[threads] = Call.of(result["call"])
@@ -240,7 +241,7 @@ def _inside(options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
     simulation = Simulation()
     line = simulation.line_microseconds()
-    barrier = options.barrier_us if options.barrier_us >= 0 else line * threads
+    barrier = line * threads if options.barrier_us is None else options.barrier_us
     with quiet(), torch.inference_mode():
         model = _named.build(name)
         x = _float_models.inputs(name.removesuffix(_named.INT8), batch, options.sequence)

@@ -22,17 +22,22 @@ pytestmark = needs_onednn
 WAYS = ("eager", "optimize", "compile", "dynamic", "inductor")
 
 
+def callable_of(way: str, net: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[..., Any]:
+    """Return `net` as it is called in this way."""
+    torch.compiler.reset()
+    if way == "optimize":
+        return cpuaccel.optimize(net, inputs, time_budget=0)
+    if way == "inductor":
+        return torch.compile(net)
+    if way != "eager":
+        return torch.compile(net, backend="cpuaccel", dynamic=way == "dynamic")
+    return net
+
+
 def called(way: str, net: nn.Module, *inputs: Tensor) -> Any:
     """Return what `net` returns for `inputs`, called in this way."""
-    torch.compiler.reset()
     with torch.no_grad():
-        if way == "optimize":
-            return cpuaccel.optimize(net, inputs, time_budget=0)(*inputs)
-        if way == "inductor":
-            return torch.compile(net)(*inputs)
-        if way != "eager":
-            return torch.compile(net, backend="cpuaccel", dynamic=way == "dynamic")(*inputs)
-        return net(*inputs)
+        return callable_of(way, net, inputs)(*inputs)
 
 
 def check(way: str, net: nn.Module, *inputs: Tensor, tolerance: float = 2e-5) -> None:
@@ -175,13 +180,7 @@ def test_inference_mode_and_groups_of_channels(way: str) -> None:
     with torch.inference_mode():
         with cpuaccel.enabled(False):
             exact = copy.deepcopy(net).double()(x.double(), time.double())
-        call: Callable[..., Tensor] = net
-        if way == "optimize":
-            call = cpuaccel.optimize(net, (x, time), time_budget=0)
-        elif way != "eager":
-            torch.compiler.reset()
-            backend = "inductor" if way == "inductor" else "cpuaccel"
-            call = torch.compile(net, backend=backend, dynamic=way == "dynamic")
+        call = callable_of(way, net, (x, time))
         for _ in range(2):
             found = call(x.to(memory_format=torch.channels_last), time)
             torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-4)

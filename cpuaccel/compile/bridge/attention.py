@@ -44,8 +44,10 @@ def _attention(translation: Translation, node: Node) -> None:
     sizes = (*query.shape[:3], key.shape[2])
     parts = mask_sum_of(mask, sizes) if has_mask else None
     translation.begin([node, result], result)
-    if has_mask:
-        operands += [mask] if parts is None else parts.parts
+    if parts is not None:
+        operands += parts.parts
+    elif has_mask:
+        operands.append(mask)
     inputs = [translation.read(each) for each in operands]
     if parts is not None:
         translation.look_through(node, *parts.between)

@@ -26,11 +26,9 @@ from torch import Tensor
 from torch.fx import Node
 
 from cpuaccel._compat import OpOverload
+from cpuaccel.compile.bridge.shapes import VIEWS
 from cpuaccel.compile.bridge.translation import Fallback
 from cpuaccel.compile.common import torch_names
-
-_aten: Any = torch.ops.aten
-_VIEWS = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 
 GETITEM = "getitem"
 """The name of operator.getitem."""
@@ -145,7 +143,7 @@ def _with_known_sizes(node: Node) -> tuple[Any, ...]:
     A view infers one size only, which may be that of another dimension.
     """
     value = node.meta.get("val")
-    if node.target not in _VIEWS or not isinstance(value, Tensor) or len(node.args) < 2:
+    if node.target not in VIEWS or not isinstance(value, Tensor) or len(node.args) < 2:
         return node.args
     src, sizes, *rest = node.args
     assert isinstance(sizes, (list, tuple))

@@ -54,11 +54,7 @@ kernels::AttentionMatrix in_order(Building& building, Id& part, const Sizes& siz
   if (plan::count_of(plain.sizes) != plan::count_of(sizes)) {
     throw std::runtime_error("attention: the parts of the mask do not match the keys");
   }
-  if (!same_layout(building.desc(part), plain)) {
-    const Id copy = building.new_value(building.type(part));
-    add_copy(building, part, copy, plain);
-    part = copy;
-  }
+  part = with_layout(building, part, plain);
   const auto strides = dense(sizes, plan::MemoryFormat::contiguous).strides;
   return {nullptr, type_of(building, part), strides[0], strides[1], strides[2], strides[3]};
 }
@@ -75,9 +71,7 @@ Id without_gaps(Building& building, Id query) {
   if (desc.strides[3] == 1 || desc.sizes[3] == 1) {
     return query;
   }
-  const Id copy = building.new_value(building.type(query));
-  add_copy(building, query, copy, dense(desc.sizes, plan::MemoryFormat::contiguous));
-  return copy;
+  return with_layout(building, query, dense(desc.sizes, plan::MemoryFormat::contiguous));
 }
 
 bool multiplies(const Sizes& query, const Sizes& key, const Sizes& value) {
